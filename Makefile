@@ -1,0 +1,46 @@
+# `make help` explains the targets. Everything runs in .venv, which `make setup` makes from PyPI.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check format docs demo bench clean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make the virtual environment with everything needed to develop
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("indextables needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+test: setup ## Run the whole test suite
+	$(BIN)/pytest -n 2
+
+check: setup ## Lint, format, types, layers, generated docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m indextables.config.docs --check docs/configuration.md
+
+format: setup ## Format the code and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: setup ## Write the generated documents anew
+	$(BIN)/python -m indextables.config.docs --write docs/configuration.md
+
+demo: setup ## Make a table, commit to it from several processes, travel in time, and show the log
+	$(BIN)/python examples/log_tour.py
+
+bench: setup ## Measure against delta-rs in one run, and print the ratios
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
+	$(BIN)/python -m bench
+
+clean: ## Remove the virtual environment and everything generated
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo build dist

@@ -1,0 +1,15 @@
+"""IndexTables: an open table format that makes data in object storage searchable in place.
+
+import indextables as it
+
+log = it.TransactionLog("/data/logs")
+log.list_files()
+"""
+
+from indextables import errors
+from indextables._version import __version__
+from indextables.log.transaction_log import TransactionLog
+from indextables.protocol import actions
+from indextables.table import Table
+
+__all__ = ["Table", "TransactionLog", "__version__", "actions", "errors"]

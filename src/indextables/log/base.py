@@ -1,0 +1,43 @@
+"""Where a snapshot can start other than at version 0: states and checkpoints, seen from below.
+
+The log does not know their formats. It is given a source, and asks it for a snapshot to fold on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from indextables.errors import CheckpointError
+from indextables.log.segment import Segment
+from indextables.log.snapshot import Snapshot
+
+
+class BaseSource(Protocol):
+    """Loads snapshots from states and checkpoints."""
+
+    def load(self, candidates: Sequence[int]) -> Snapshot | None:
+        """The snapshot of the newest candidate that verifies, or None where none does."""
+
+    def txn_id_at(self, version: int) -> str | None:
+        """The transaction that the state at a version stands for, if it says so."""
+
+
+class NoBases:
+    """Version files only."""
+
+    def load(self, candidates: Sequence[int]) -> Snapshot | None:
+        return None
+
+    def txn_id_at(self, version: int) -> str | None:
+        return None
+
+
+def check_replayable(segment: Segment, url: str) -> None:
+    """Refuse a log whose files are not all in version files, where no state could be read."""
+    if segment.oldest > 0 or segment.newest_file is None:
+        raise CheckpointError(
+            f"cannot read `{url}` because its files stand in the state of version {max(segment.checkpoints)}, "
+            "which could not be read, and its version files do not reach back to version 0",
+            hint="version files and the protocol can be read: `indextables log`",
+        )

@@ -1,0 +1,113 @@
+"""The caches of an open log: bounded, with a time to live, and counted.
+
+Everything in them is immutable by its key, which holds the file's size and e-tag, so an entry can be old but never
+wrong; the time to live bounds memory. "Which is the newest version?" is never answered from here unless the caller
+allows staleness. A write drops what the newest version decides, a checkpoint everything, an upgrade the protocol, a
+schema change the metadata.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+import cachetools
+import msgspec
+
+MAX_VERSIONS = 1000
+_MAX_FEW = 16
+
+_Value = TypeVar("_Value")
+
+
+class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Hit rates, from 0 to 1, since the log was opened; 0 where nothing was asked."""
+
+    protocol: float
+    metadata: float
+    version: float
+    files: float
+    versions_list: float
+    checkpoints: float
+    hits: int
+    misses: int
+
+
+class _CountedCache(Generic[_Value]):
+    """A bounded cache with a time to live that counts its hits. Safe to share between threads."""
+
+    def __init__(self, max_size: int, ttl_seconds: float, timer: Callable[[], float], *, enabled: bool) -> None:
+        self._lock = threading.Lock()
+        self._entries: cachetools.Cache[Hashable, Any] = cachetools.TTLCache(max_size, ttl_seconds, timer=timer)
+        self._enabled = enabled
+        self.hits = 0
+        self.misses = 0
+
+    def get(self, key: Hashable) -> _Value | None:
+        with self._lock:
+            value: _Value | None = self._entries.get(key) if self._enabled else None
+            if value is None:
+                self.misses += 1
+            else:
+                self.hits += 1
+            return value
+
+    def put(self, key: Hashable, value: _Value) -> None:
+        if self._enabled:
+            with self._lock:
+                self._entries[key] = value
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+
+    @property
+    def hit_rate(self) -> float:
+        asked = self.hits + self.misses
+        return self.hits / asked if asked else 0.0
+
+
+class LogCache:
+    """All caches of one open log."""
+
+    def __init__(self, ttl_seconds: float, timer: Callable[[], float], *, enabled: bool) -> None:
+        def cache(max_size: int) -> _CountedCache[Any]:
+            return _CountedCache(max_size, max(ttl_seconds, 0.001), timer, enabled=enabled and ttl_seconds > 0)
+
+        self.versions = cache(MAX_VERSIONS)
+        self.snapshots = cache(_MAX_FEW)
+        self.metadata = cache(_MAX_FEW)
+        self.protocol = cache(_MAX_FEW)
+        self.versions_list = cache(1)
+        self.checkpoints = cache(1)
+
+    def after_write(self) -> None:
+        """The newest version has changed."""
+        self.versions_list.clear()
+
+    def after_upgrade(self) -> None:
+        self.protocol.clear()
+
+    def after_schema_change(self) -> None:
+        self.metadata.clear()
+
+    def clear(self) -> None:
+        """Forget everything: after a checkpoint, on request, and when the table was made anew."""
+        for cache in self._all():
+            cache.clear()
+
+    def stats(self) -> CacheStats:
+        return CacheStats(
+            protocol=self.protocol.hit_rate,
+            metadata=self.metadata.hit_rate,
+            version=self.versions.hit_rate,
+            files=self.snapshots.hit_rate,
+            versions_list=self.versions_list.hit_rate,
+            checkpoints=self.checkpoints.hit_rate,
+            hits=sum(cache.hits for cache in self._all()),
+            misses=sum(cache.misses for cache in self._all()),
+        )
+
+    def _all(self) -> tuple[_CountedCache[Any], ...]:
+        return (self.versions, self.snapshots, self.metadata, self.protocol, self.versions_list, self.checkpoints)

@@ -1,0 +1,101 @@
+"""Version 0: the protocol and the metadata of a new table, put if absent, and its lost answer settled by the id."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from indextables.clock import Clock
+from indextables.config import Config, settings
+from indextables.errors import ObjectExistsError, SchemaError, StorageError, TableNotFoundError
+from indextables.log.base import BaseSource
+from indextables.log.commit import Attempt, Committer, Outcome
+from indextables.log.segment import whole_segment
+from indextables.log.snapshot import Head
+from indextables.protocol.actions import Metadata
+from indextables.protocol.features import NEW_TABLE_PROTOCOL
+from indextables.protocol.names import LOG_DIRECTORY
+from indextables.protocol.schema import check_partition_columns, same_columns, schema_from_json, schema_to_json
+from indextables.protocol.version_file import encode_version
+from indextables.store import ObjectStore
+
+
+def new_metadata(
+    schema: pa.Schema | str,
+    partition_columns: Sequence[str],
+    configuration: Mapping[str, str],
+    name: str | None,
+    description: str | None,
+    clock: Clock,
+) -> Metadata:
+    """The metadata of a table to be created, checked."""
+    schema_string = schema_to_json(schema)
+    check_partition_columns(schema_from_json(schema_string), partition_columns)
+    Config.resolve(properties=configuration)
+    return Metadata(
+        id=clock.uuid(),
+        schema_string=schema_string,
+        partition_columns=tuple(partition_columns),
+        configuration=dict(configuration),
+        name=name,
+        description=description,
+        created_time=clock.now_ms(),
+    )
+
+
+def create_table(store: ObjectStore, metadata: Metadata, config: Config, clock: Clock, bases: BaseSource) -> bool:
+    """Put version 0. False where a table is there already; that one is left as it is."""
+    if is_table(store):
+        return False
+    probe_conditional_put(store, clock)
+    compress = config[settings.TRANSACTION_COMPRESSION_ENABLED]
+    payload = encode_version((NEW_TABLE_PROTOCOL, metadata), compress=compress)
+    outcome, _ = Committer(store, config, clock, bases).put(Attempt(0, payload, metadata.id), None)
+    return outcome is Outcome.WON
+
+
+def is_table(store: ObjectStore) -> bool:
+    """Whether there is a log."""
+    try:
+        whole_segment(store)
+    except TableNotFoundError:
+        return False
+    return True
+
+
+def check_same_table(existing: Head, wanted: Metadata, url: str) -> None:
+    """Initialising twice is fine, as long as both times it is the same table."""
+    if not same_columns(existing.schema, schema_from_json(wanted.schema_string)):
+        raise SchemaError(
+            f"cannot initialise `{url}` because a table with another schema is there: {_columns(existing.schema)}",
+            hint="open it as it is, or choose another place",
+        )
+    if existing.partition_columns != wanted.partition_columns:
+        raise SchemaError(
+            f"cannot initialise `{url}` because the table there is partitioned by "
+            f"({', '.join(existing.partition_columns)}), not by ({', '.join(wanted.partition_columns)})",
+        )
+
+
+def probe_conditional_put(store: ObjectStore, clock: Clock) -> None:
+    """Refuse a store that lets a second create succeed: two writers would overwrite each other's commits there."""
+    key = f"{LOG_DIRECTORY}/_probe-{clock.uuid()}"
+    with contextlib.suppress(ObjectExistsError):  # a client's own retry may meet its first attempt
+        store.put_if_absent(key, b"first")
+    try:
+        store.put_if_absent(key, b"second")
+    except ObjectExistsError:
+        return
+    finally:
+        store.delete(key)
+    raise StorageError(
+        f"cannot keep a table at `{store.location.url}` because the store ignores put-if-absent: it let a second "
+        "create overwrite the first",
+        hint="use a store that honours conditional writes (`If-None-Match: *`), or upgrade its server",
+    )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -1,0 +1,105 @@
+"""The log as a table: one row an action, one column for every field of every action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.log.files import FILES_SCHEMA
+from indextables.log.reader import LogReader
+from indextables.log.replay import VersionFile
+from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
+from indextables.protocol.names import version_key
+
+_TYPE_NAMES = {
+    Protocol: "protocol",
+    Metadata: "metadata",
+    Add: "add",
+    Remove: "remove",
+    Skip: "skip",
+    CommitInfo: "commit_info",
+}
+_JSON_FIELDS = frozenset({"format", "parameters", "metrics"})
+_MAP = pa.map_(pa.string(), pa.string())
+_STRINGS = pa.list_(pa.string())
+
+_FIELD_TYPES: dict[str, pa.DataType] = {
+    **{field.name: field.type for field in FILES_SCHEMA if not field.name.startswith("added_at")},
+    "deletion_timestamp": pa.int64(),
+    "extended_file_metadata": pa.bool_(),
+    "skip_timestamp": pa.int64(),
+    "reason": pa.string(),
+    "operation": pa.string(),
+    "retry_after": pa.int64(),
+    "skip_count": pa.int32(),
+    "min_reader_version": pa.int32(),
+    "min_writer_version": pa.int32(),
+    "reader_features": _STRINGS,
+    "writer_features": _STRINGS,
+    "id": pa.string(),
+    "name": pa.string(),
+    "description": pa.string(),
+    "format": pa.string(),
+    "schema_string": pa.string(),
+    "partition_columns": _STRINGS,
+    "configuration": _MAP,
+    "created_time": pa.int64(),
+    "txn_id": pa.string(),
+    "parent_txn_id": pa.string(),
+    "timestamp": pa.int64(),
+    "engine": pa.string(),
+    "read_version": pa.int64(),
+    "num_actions": pa.int64(),
+    "parameters": pa.string(),
+    "metrics": pa.string(),
+    "application_id": pa.string(),
+    "batch_id": pa.int64(),
+}
+
+DESCRIBE_SCHEMA = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("log_file_path", pa.string(), nullable=False),
+        pa.field("action_type", pa.string(), nullable=False),
+        *(pa.field(name, kind) for name, kind in _FIELD_TYPES.items()),
+        pa.field("is_checkpoint", pa.bool_(), nullable=False),
+    ]
+)
+
+
+def describe_log(reader: LogReader) -> pa.Table:
+    """Every action of every version that is there, in order."""
+    segment = reader.segment()
+    files = reader.read_versions(range(segment.oldest, segment.newest + 1)) if segment.newest_file else []
+    return describe_versions(files)
+
+
+def describe_versions(files: list[VersionFile]) -> pa.Table:
+    """The actions of some versions, in order."""
+    return pa.Table.from_pylist([row for file in files for row in _rows(file)], schema=DESCRIBE_SCHEMA)
+
+
+def _rows(file: VersionFile) -> Iterator[dict[str, Any]]:
+    for action in file.actions:
+        yield {
+            "version": file.version,
+            "log_file_path": version_key(file.version),
+            "action_type": _TYPE_NAMES[type(action)],
+            "is_checkpoint": False,
+            **_values(action),
+        }
+
+
+def _values(action: Action) -> dict[str, Any]:
+    return {name: _value(name, getattr(action, name)) for name in action.__struct_fields__}
+
+
+def _value(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _JSON_FIELDS:
+        return msgspec.json.encode(value).decode()
+    return list(value.items()) if isinstance(value, dict) else value

@@ -1,0 +1,229 @@
+"""What can be committed: each operation says, for the newest version it is given, which actions it would write.
+
+An operation is asked again whenever another writer was first, always with what it started from and what stands now. Its
+answer is a `Plan`, a `Conflict`, or `Done` where the work turns out to be in the log already.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from indextables.log.conflict import Conflict, merge_metadata, rows_fit, sources_live, still_at, with_configuration
+from indextables.log.snapshot import Head, Snapshot
+from indextables.protocol import features
+from indextables.protocol.actions import Action, Add, Metadata, Remove, Skip
+from indextables.protocol.actions import Protocol as ProtocolAction
+from indextables.protocol.doc_mapping import deduplicate
+
+
+class Plan(NamedTuple):
+    """What to write, and what to say of it in the history."""
+
+    actions: Sequence[Action]
+    parameters: Mapping[str, Any] = {}
+    dropped_groups: tuple[int, ...] = ()
+
+
+class Done(NamedTuple):
+    """Nothing is to be written: the given version holds it."""
+
+    version: int
+
+
+Answer = Plan | Conflict | Done
+
+
+class Batch(NamedTuple):
+    """A batch of a streaming application, committed once however often it is tried."""
+
+    application_id: str
+    batch_id: int
+
+
+class Operation(Protocol):
+    """Something to commit. `now` is a `Snapshot` where `needs_files` is true."""
+
+    @property
+    def name(self) -> str:
+        """What the history calls it."""
+
+    @property
+    def needs_files(self) -> bool:
+        """Whether the plan depends on the live files."""
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        """The actions on top of `now`, for an operation that was begun on `start`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Append:
+    """Add files. Never looks at the files that are there."""
+
+    adds: Sequence[Add]
+    batch: Batch | None = None
+    name: str = "WRITE"
+
+    @property
+    def needs_files(self) -> bool:
+        return self.batch is not None
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        if done := _committed_before(self.batch, now):
+            return done
+        if conflict := rows_fit(start, now):
+            return conflict
+        return Plan(_with_mappings(self.adds, now), {"mode": "Append"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Overwrite:
+    """Remove every file that is live at the moment of the commit, and add others."""
+
+    adds: Sequence[Add]
+    if_version: int | None = None
+    batch: Batch | None = None
+    name: str = "WRITE"
+    needs_files: bool = True
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        if done := _committed_before(self.batch, now):
+            return done
+        conflict = rows_fit(start, now) or (still_at(self.if_version, now) if self.if_version is not None else None)
+        if conflict:
+            return conflict
+        removes = _removes(_snapshot(now), None, timestamp_ms, data_change=True)
+        return Plan([*removes, *_with_mappings(self.adds, now)], {"mode": "Overwrite"})
+
+
+class Replacement(NamedTuple):
+    """Files that are taken out and the files that hold their rows from now on."""
+
+    removed_paths: tuple[str, ...]
+    adds: tuple[Add, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Replace:
+    """Replace groups of files by others with the same rows. A group that lost a source is dropped, others commit."""
+
+    groups: Sequence[Replacement]
+    name: str = "MERGE"
+    needs_files: bool = True
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        if conflict := rows_fit(start, now):
+            return conflict
+        snapshot = _snapshot(now)
+        live = snapshot.live_files.contains(path for group in self.groups for path in group.removed_paths)
+        verdicts = [sources_live({path: live[path] for path in group.removed_paths}) for group in self.groups]
+        kept = [group for group, conflict in zip(self.groups, verdicts, strict=True) if conflict is None]
+        if not kept:
+            return next((conflict for conflict in verdicts if conflict), Conflict("there is nothing to replace"))
+        removes = _removes(
+            snapshot, {path for group in kept for path in group.removed_paths}, timestamp_ms, data_change=False
+        )
+        adds = [msgspec.structs.replace(add, data_change=False) for group in kept for add in group.adds]
+        dropped = tuple(at for at, conflict in enumerate(verdicts) if conflict)
+        return Plan([*removes, *_with_mappings(adds, now)], {"groups": len(kept)}, dropped)
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangeMetadata:
+    """Set table properties; None takes one away."""
+
+    properties: Mapping[str, str | None]
+    name: str = "SET PROPERTIES"
+    needs_files: bool = False
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        changed = {**start.metadata.configuration, **self.properties}
+        kept = {key: value for key, value in changed.items() if value is not None}
+        merged = merge_metadata(start.metadata, with_configuration(start.metadata, kept), now.metadata)
+        if isinstance(merged, Conflict):
+            return merged
+        return Plan([merged], {"properties": sorted(self.properties)})
+
+
+@dataclasses.dataclass(frozen=True)
+class UpgradeProtocol:
+    """Raise the protocol. Never lowers it: the higher of both wins."""
+
+    wanted: ProtocolAction
+    name: str = "UPGRADE PROTOCOL"
+    needs_files: bool = False
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        upgraded = features.highest(now.protocol, self.wanted)
+        if features.highest(now.protocol, now.protocol) == upgraded:
+            return Done(now.version)
+        versions = {"minReaderVersion": upgraded.min_reader_version, "minWriterVersion": upgraded.min_writer_version}
+        return Plan([upgraded], versions)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordSkip:
+    """Note that a file could not be processed; counted on what stands at the moment of the commit."""
+
+    path: str
+    reason: str
+    operation: str
+    partition_values: Mapping[str, str | None] | None
+    size: int | None
+    cooldown_ms: int
+    name: str = "SKIP"
+    needs_files: bool = True
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        known = _snapshot(now).skips.get(self.path)
+        skip = Skip(
+            path=self.path,
+            skip_timestamp=timestamp_ms,
+            reason=self.reason,
+            operation=self.operation,
+            partition_values=None if self.partition_values is None else dict(self.partition_values),
+            size=self.size,
+            retry_after=timestamp_ms + self.cooldown_ms,
+            skip_count=1 if known is None else known.skip_count + 1,
+        )
+        return Plan([skip], {"operation": self.operation})
+
+
+def _with_mappings(adds: Sequence[Add], now: Head) -> list[Action]:
+    """The adds by reference to their doc mappings, behind a metadata action where a mapping is new to the table."""
+    slim, entries = deduplicate(adds)
+    known = now.metadata.configuration
+    new = {key: value for key, value in entries.items() if key not in known}
+    definition: list[Metadata] = [with_configuration(now.metadata, {**known, **new})] if new else []
+    return [*definition, *slim]
+
+
+def _removes(snapshot: Snapshot, only: set[str] | None, timestamp_ms: int, *, data_change: bool) -> list[Remove]:
+    files = snapshot.files.select(["path", "partition_values", "size"]).to_pylist()
+    return [
+        Remove(
+            path=file["path"],
+            data_change=data_change,
+            deletion_timestamp=timestamp_ms,
+            partition_values=dict(file["partition_values"]),
+            size=file["size"],
+        )
+        for file in files
+        if only is None or file["path"] in only
+    ]
+
+
+def _committed_before(batch: Batch | None, now: Head) -> Done | None:
+    if batch is None:
+        return None
+    known = _snapshot(now).transactions.get(batch.application_id)
+    return Done(known[1]) if known is not None and batch.batch_id <= known[0] else None
+
+
+def _snapshot(now: Head) -> Snapshot:
+    if not isinstance(now, Snapshot):
+        raise TypeError("this operation was given a head where it needs a snapshot")
+    return now

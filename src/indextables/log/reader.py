@@ -1,0 +1,278 @@
+"""Reading the log: versions, heads and snapshots, each from the newest thing known before.
+
+One reader may be shared by threads. Plain mode (`transaction.useOptimized=false`) reads every version in order, one by
+one, and keeps nothing; its answers are the same.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from indextables.clock import Clock
+from indextables.config import Config, settings
+from indextables.errors import CorruptLogError, ObjectNotFoundError, RetentionError
+from indextables.log.base import BaseSource, check_replayable
+from indextables.log.cache import LogCache
+from indextables.log.pools import VERSION_READING, InlinePools, Pools
+from indextables.log.replay import (
+    VersionFile,
+    advance,
+    fold,
+    head_of,
+    missing_metadata,
+    newest_definitions,
+    recorded_time_ms,
+)
+from indextables.log.segment import Segment, grow_segment, whole_segment
+from indextables.log.snapshot import Head, Snapshot
+from indextables.protocol.actions import Metadata, Protocol
+from indextables.protocol.features import LEGACY_PROTOCOL, check_readable
+from indextables.protocol.names import version_key
+from indextables.protocol.version_file import decode_version
+from indextables.store import ObjectStore
+
+_WALK_BACK_SHARES = (1, 4, 16, 64, 256)
+_READS_DURING_CLEAN_UP = 5
+
+_Read = TypeVar("_Read")
+
+
+class LogReader:
+    """An open log, for reading."""
+
+    def __init__(self, store: ObjectStore, config: Config, clock: Clock, pools: Pools, bases: BaseSource) -> None:
+        self.store = store
+        self.url = store.location.url
+        self._clock = clock
+        self._bases = bases
+        self._plain = not config[settings.TRANSACTION_USE_OPTIMIZED]
+        self._keeps = not self._plain and config[settings.TRANSACTION_CACHE_ENABLED]
+        self._pools = InlinePools() if self._plain or not store.is_remote else pools
+        self._workers = config[settings.CHECKPOINT_PARALLELISM]
+        self._timeout_seconds = config[settings.CHECKPOINT_READ_TIMEOUT_SECONDS]
+        ttl_seconds = config[settings.TRANSACTION_CACHE_EXPIRATION_SECONDS]
+        self.cache = LogCache(ttl_seconds, clock.monotonic, enabled=self._keeps)
+        self._lock = threading.RLock()
+        self._segment: Segment | None = None
+        self._head: Head | None = None
+        self._tip: Snapshot | None = None
+        _all_readers.add(self)
+
+    def segment(self, max_staleness_seconds: float = 0) -> Segment:
+        """The newest segment: asked of the store, unless an answer of the given age will do."""
+        with self._lock:
+            known: tuple[Segment, float] | None = self.cache.versions_list.get("newest")
+            if known is not None and self._clock.monotonic() - known[1] < max_staleness_seconds:
+                return known[0]
+            asked_at = self._clock.monotonic()
+            segment = grow_segment(self.store, self._segment) if self._segment is not None else None
+            if segment is None:
+                self.forget()
+                segment = whole_segment(self.store)
+            self._segment = segment if self._keeps else None
+            self.cache.versions_list.put("newest", (segment, asked_at))
+            return segment
+
+    def committed(self, segment: Segment | None, head: Head, file: VersionFile) -> None:
+        """A commit of our own: seen by every later read, and dropped from the caches is what it has made old."""
+        metadata, protocol = newest_definitions(file.actions)
+        with self._lock:
+            self.cache.after_write()
+            if metadata is not None:
+                self.cache.after_schema_change()
+            if protocol is not None:
+                self.cache.after_upgrade()
+            if segment is None:
+                self.forget()
+            elif self._keeps and (self._segment is None or self._segment.newest < segment.newest):
+                self._segment, self._head = segment, head
+                self.cache.versions.put(file.version, file)
+
+    def forget(self) -> None:
+        """Start from nothing: the table was made anew, or the caller wants it so."""
+        with self._lock:
+            self._segment = self._head = self._tip = None
+            self.cache.clear()
+
+    def known_head(self) -> tuple[Segment, Head] | None:
+        """The newest version as far as it is known without a call."""
+        with self._lock:
+            if self._segment is None or self._head is None or self._segment.newest != self._head.version:
+                return None
+            return self._segment, self._head
+
+    def read_version(self, version: int) -> VersionFile:
+        """One version file, decoded and checked."""
+        cached: VersionFile | None = self.cache.versions.get(version)
+        if cached is not None:
+            return cached
+        file = self._read(version)
+        self.cache.versions.put(version, file)
+        return file
+
+    def read_versions(self, versions: Iterable[int]) -> list[VersionFile]:
+        """Several version files, side by side where that pays."""
+        return self._pools.map(
+            VERSION_READING,
+            self.read_version,
+            list(versions),
+            workers=self._workers,
+            timeout_seconds=self._timeout_seconds,
+        )
+
+    def head(self) -> tuple[Segment, Head]:
+        """The newest version, its protocol and metadata; never its files."""
+        return self._despite_clean_up(self._newest_head)
+
+    def snapshot(self, version: int | None = None, *, max_staleness_seconds: float = 0) -> Snapshot:
+        """The table at a version, the newest by default."""
+        return self._despite_clean_up(lambda: self._snapshot(self.segment(max_staleness_seconds), version))
+
+    def newest_snapshot(self) -> tuple[Segment, Snapshot]:
+        """The newest version with its files, and where it stands."""
+
+        def read() -> tuple[Segment, Snapshot]:
+            segment = self.segment()
+            return segment, self._snapshot(segment, None)
+
+        return self._despite_clean_up(read)
+
+    def metadata(self) -> Metadata:
+        """The metadata in force, found by walking back from the newest version."""
+        newest = self.segment().newest
+        found: Metadata | None = self.cache.metadata.get(newest)
+        if found is None:
+            found = self.head()[1].metadata
+            self.cache.metadata.put(newest, found)
+        return found
+
+    def protocol(self) -> Protocol:
+        """The protocol in force, found by walking back from the newest version."""
+        newest = self.segment().newest
+        found: Protocol | None = self.cache.protocol.get(newest)
+        if found is None:
+            found = self.head()[1].protocol
+            self.cache.protocol.put(newest, found)
+        return found
+
+    def _despite_clean_up(self, read: Callable[[], _Read]) -> _Read:
+        """Read again from a new listing where a clean-up took a file away in the middle of the reading."""
+        for attempt in range(1, _READS_DURING_CLEAN_UP + 1):
+            try:
+                with self._lock:
+                    return read()
+            except ObjectNotFoundError as error:
+                self.forget()
+                if attempt == _READS_DURING_CLEAN_UP:
+                    raise CorruptLogError(f"cannot read the log of `{self.url}`: {error.message}") from error
+        raise AssertionError("unreachable")
+
+    def _newest_head(self) -> tuple[Segment, Head]:
+        segment = self.segment()
+        if self._tip is not None and self._tip.version == segment.newest:
+            self._head = head_of(self._tip)
+        elif self._head is not None and self._head.version <= segment.newest:
+            self._head = advance(self._head, self.read_versions(range(self._head.version + 1, segment.newest + 1)))
+        else:
+            self._head = self._walk_back(segment)
+        head = self._head
+        if not self._keeps:
+            self._head = None
+        return segment, head
+
+    def _walk_back(self, segment: Segment) -> Head:
+        """Read versions from the newest down until the metadata and the protocol in force are found."""
+        base = self._base(segment, segment.newest)
+        floor = 0 if base is None else base.version + 1
+        metadata: Metadata | None = None
+        protocol: Protocol | None = None
+        newest: VersionFile | None = None
+        for share in _shares_down(segment.newest, floor):
+            for file in reversed(self.read_versions(share)):
+                newest = newest or file
+                found_metadata, found_protocol = newest_definitions(file.actions)
+                metadata, protocol = metadata or found_metadata, protocol or found_protocol
+            if metadata is not None and protocol is not None:
+                break
+        if base is not None:
+            metadata, protocol = metadata or base.metadata, protocol or base.protocol
+        if metadata is None:
+            raise missing_metadata(segment.newest)
+        protocol = protocol or LEGACY_PROTOCOL
+        if newest is None:
+            assert base is not None  # noqa: S101 - no version file is read only where the base is the newest version
+            return head_of(base)
+        info = newest.info
+        return Head(segment.newest, newest.timestamp_ms, info.txn_id if info else None, protocol, metadata)
+
+    def _snapshot(self, segment: Segment, version: int | None) -> Snapshot:
+        wanted = segment.newest if version is None else version
+        cached: Snapshot | None = self.cache.snapshots.get(wanted)
+        if cached is None:
+            cached = self._load(segment, wanted)
+            self.cache.snapshots.put(wanted, cached)
+            if self._keeps and wanted == segment.newest:
+                self._tip = cached
+        check_readable(cached.protocol, self.url)
+        return cached
+
+    def _load(self, segment: Segment, wanted: int) -> Snapshot:
+        if not 0 <= wanted <= segment.newest:
+            raise self._unreachable(segment, wanted)
+        base = self._tip if self._tip is not None and self._tip.version <= wanted else self._base(segment, wanted)
+        if base is None and wanted < segment.oldest:
+            raise self._unreachable(segment, wanted)
+        start = 0 if base is None else base.version + 1
+        if self._plain:
+            for version in range(start, wanted + 1):
+                base = fold(base, [self.read_version(version)])
+            assert base is not None  # noqa: S101 - the range is empty only where there is a base
+            return base
+        return fold(base, self.read_versions(range(start, wanted + 1)))
+
+    def _base(self, segment: Segment, wanted: int) -> Snapshot | None:
+        """A snapshot to fold on, or None where the version files reach back to version 0."""
+        candidates = [version for version in segment.checkpoints if version <= wanted]
+        base = self._bases.load(candidates) if candidates else None
+        if base is None and wanted >= segment.oldest:
+            check_replayable(segment, self.url)
+        return base
+
+    def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:
+        oldest = min([segment.oldest, *segment.checkpoints])
+        return RetentionError(
+            f"cannot read version {wanted} of `{self.url}` because it has the versions {oldest} to {segment.newest}",
+        )
+
+    def _read(self, version: int) -> VersionFile:
+        actions = decode_version(self.store.get(version_key(version)), version, self.store.location)
+        timestamp_ms = recorded_time_ms(version, actions)
+        if timestamp_ms is None:
+            timestamp_ms = self.store.head(version_key(version)).modified_ms
+        return VersionFile(version, actions, timestamp_ms)
+
+
+def _shares_down(newest: int, floor: int) -> Iterator[range]:
+    """Ranges that cover `newest` down to `floor`, the first ones small: what is sought is usually near."""
+    sizes = iter(_WALK_BACK_SHARES)
+    size = 1
+    while newest >= floor:
+        size = next(sizes, size)
+        start = max(floor, newest - size + 1)
+        yield range(start, newest + 1)
+        newest = start - 1
+
+
+_all_readers: weakref.WeakSet[LogReader] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for reader in _all_readers:
+        reader._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

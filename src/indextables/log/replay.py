@@ -1,0 +1,160 @@
+"""The fold: versions in order make a snapshot. Pure.
+
+Actions fold in line order. The newest metadata and protocol win; a table without a protocol action is 1/1. Times of
+versions never go back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from indextables.errors import CorruptLogError
+from indextables.log.files import AddedFile, LiveFiles
+from indextables.log.snapshot import Head, Snapshot
+from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
+from indextables.protocol.features import LEGACY_PROTOCOL
+from indextables.protocol.version_file import commit_info
+
+
+class VersionFile(NamedTuple):
+    """A version file that was read: its actions, and when it was committed."""
+
+    version: int
+    actions: tuple[Action, ...]
+    timestamp_ms: int
+
+    @property
+    def info(self) -> CommitInfo | None:
+        return commit_info(self.actions)
+
+
+def recorded_time_ms(version: int, actions: Sequence[Action]) -> int | None:
+    """When a version says it was committed: by its own line; version 0, which has none, by the table's creation."""
+    info = commit_info(actions)
+    if info is not None:
+        return info.timestamp
+    created = [action.created_time for action in actions if isinstance(action, Metadata)]
+    return created[0] if version == 0 and created else None
+
+
+def fold(base: Snapshot | None, versions: Iterable[VersionFile]) -> Snapshot:
+    """The snapshot after `versions`, which follow `base` without a gap (or start at version 0)."""
+    state = _State(base)
+    for file in versions:
+        state.apply(file)
+    return state.snapshot()
+
+
+def advance(head: Head, versions: Sequence[VersionFile]) -> Head:
+    """The head after `versions`, without looking at their files."""
+    for file in versions:
+        metadata, protocol = newest_definitions(file.actions)
+        info = file.info
+        head = Head(
+            version=file.version,
+            timestamp_ms=max(head.timestamp_ms, file.timestamp_ms),
+            txn_id=info.txn_id if info else None,
+            protocol=protocol or head.protocol,
+            metadata=metadata or head.metadata,
+        )
+    return head
+
+
+def newest_definitions(actions: Iterable[Action]) -> tuple[Metadata | None, Protocol | None]:
+    """The last metadata and the last protocol among some actions."""
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    for action in actions:
+        if isinstance(action, Metadata):
+            metadata = action
+        elif isinstance(action, Protocol):
+            protocol = action
+    return metadata, protocol
+
+
+def missing_metadata(version: int) -> CorruptLogError:
+    return CorruptLogError(
+        f"cannot read version {version} because no version up to it holds a metadata action",
+        hint="version 0 of a table holds its schema; restore it, or repair the log",
+    )
+
+
+def head_of(snapshot: Snapshot) -> Head:
+    """The snapshot without its files."""
+    return Head(**{field.name: getattr(snapshot, field.name) for field in dataclasses.fields(Head)})
+
+
+class _State:
+    """The one mutable thing of a fold, gone when it ends."""
+
+    def __init__(self, base: Snapshot | None) -> None:
+        self.version = -1 if base is None else base.version
+        self.timestamp_ms = -(2**63) if base is None else base.timestamp_ms
+        self.txn_id = None if base is None else base.txn_id
+        self.protocol = None if base is None else base.protocol
+        self.metadata = None if base is None else base.metadata
+        self.live_files = LiveFiles() if base is None else base.live_files
+        self.skips = {} if base is None else dict(base.skips)
+        self.transactions = {} if base is None else dict(base.transactions)
+        self.removed: set[str] = set()
+        self.added: dict[str, AddedFile] = {}
+
+    def apply(self, file: VersionFile) -> None:
+        info = file.info
+        self.version = file.version
+        self.timestamp_ms = max(self.timestamp_ms, file.timestamp_ms)
+        self.txn_id = info.txn_id if info else None
+        for action in file.actions:
+            match action:
+                case Add():
+                    self._add(action)
+                case Remove():
+                    self._remove(action.path)
+                case Metadata():
+                    self.metadata = action
+                case Protocol():
+                    self.protocol = action
+                case Skip():
+                    self.skips[action.path] = _stronger(self.skips.get(action.path), action)
+                case CommitInfo() if action.application_id is not None and action.batch_id is not None:
+                    self._batch(action.application_id, action.batch_id)
+
+    def snapshot(self) -> Snapshot:
+        if self.metadata is None:
+            raise missing_metadata(self.version)
+        return Snapshot(
+            version=self.version,
+            timestamp_ms=self.timestamp_ms,
+            txn_id=self.txn_id,
+            protocol=self.protocol or LEGACY_PROTOCOL,
+            metadata=self.metadata,
+            live_files=self.live_files.change(self.removed, self.added),
+            skips=self.skips,
+            transactions=self.transactions,
+        )
+
+    def _add(self, add: Add) -> None:
+        self.added.pop(add.path, None)
+        self.added[add.path] = AddedFile(add, self.version, self.timestamp_ms)
+
+    def _remove(self, path: str) -> None:
+        self.added.pop(path, None)
+        self.removed.add(path)
+        self.skips.pop(path, None)
+
+    def _batch(self, application_id: str, batch_id: int) -> None:
+        known = self.transactions.get(application_id)
+        if known is None or batch_id >= known[0]:
+            self.transactions[application_id] = (batch_id, self.version)
+
+
+def _stronger(known: Skip | None, new: Skip) -> Skip:
+    """A later skip never shortens a cooldown or a count."""
+    if known is None:
+        return new
+    retry_after = max((moment for moment in (known.retry_after, new.retry_after) if moment is not None), default=None)
+    return msgspec.structs.replace(new, retry_after=retry_after, skip_count=max(known.skip_count, new.skip_count))

@@ -1,0 +1,151 @@
+"""Which files form the newest version: one list call from the last version known, that one included.
+
+A listing may miss a file that is there, so a missing version is asked for by name before it is called a gap. A gap
+above the base stops readers with a warning and refuses writers. A last known version that is gone or has become
+another file means that the table was made anew: then nothing known before counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+from indextables.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError
+from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, version_key
+from indextables.store import ObjectMeta, ObjectStore
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """The version files `oldest` to `newest`, without a gap, and the versions that have a state or checkpoint.
+
+    `newest_file` is the newest version file as the store describes it, by which a table that was made anew is noticed;
+    None where the newest version stands in a state alone. `gap` is the first missing version above it.
+    """
+
+    oldest: int
+    newest: int
+    newest_file: ObjectMeta | None
+    checkpoints: tuple[int, ...] = ()
+    gap: int | None = None
+
+    def covers(self, version: int) -> bool:
+        """Whether a version file of this number is part of the unbroken run."""
+        return self.newest_file is not None and self.oldest <= version <= self.newest
+
+
+def grow_segment(store: ObjectStore, known: Segment) -> Segment | None:
+    """The newest segment by one list call from the last version known; None where that one is gone or another now."""
+    last = known.newest_file
+    if last is None or known.gap is not None:
+        return None
+    versions, checkpoints = list_from(store, known.newest)
+    seen = versions.get(known.newest) or find_version(store, known.newest)
+    if seen is None or (seen.size, seen.e_tag) != (last.size, last.e_tag):
+        return None
+    versions[known.newest] = seen
+    return _run(store, known.newest, versions, tuple(sorted({*known.checkpoints, *checkpoints})), oldest=known.oldest)
+
+
+def whole_segment(store: ObjectStore) -> Segment:
+    """The newest segment of a log of which nothing is known."""
+    versions, checkpoints = _list(store, "")
+    if not versions and not checkpoints:
+        raise TableNotFoundError(
+            f"No transaction log found at `{store.location.url}`: it has neither a version file nor a state",
+            hint="check the address, or create the table first",
+        )
+    base = max(checkpoints, default=-1)
+    if not any(version > base for version in versions):
+        return _at_base(store, base, versions, checkpoints)
+    first = _first_of_run(base, versions)
+    if first not in versions and (found := find_version(store, first)) is not None:
+        versions[first] = found
+    if first not in versions:
+        raise CorruptLogError(
+            f"cannot read `{store.location.url}` because version {first} is missing and no state stands in its place",
+            hint="restore the file, or run `REPAIR INDEXFILES TRANSACTION LOG`",
+        )
+    return _run(store, first, versions, tuple(sorted(checkpoints)), oldest=first)
+
+
+def _at_base(store: ObjectStore, base: int, versions: dict[int, ObjectMeta], checkpoints: set[int]) -> Segment:
+    """Nothing is newer than the newest state: the run ends where it stands."""
+    first = _first_of_run(base, versions)
+    ordered = tuple(sorted(checkpoints))
+    if base not in versions or first not in versions:
+        return Segment(base + 1, base, None, ordered)
+    return _run(store, first, versions, ordered, oldest=first)
+
+
+def _first_of_run(base: int, versions: dict[int, ObjectMeta]) -> int:
+    """The oldest version of the unbroken run that reaches the base; 0 where there is no base."""
+    if base < 0:
+        return 0
+    first = base + 1
+    while first - 1 in versions:
+        first -= 1
+    return first
+
+
+def _run(
+    store: ObjectStore, start: int, versions: dict[int, ObjectMeta], checkpoints: tuple[int, ...], *, oldest: int
+) -> Segment:
+    """Follow the versions upwards from `start`, which is there, as far as they go."""
+    highest = max(versions)
+    newest = start
+    while newest < highest:
+        if newest + 1 not in versions:
+            found = find_version(store, newest + 1)
+            if found is None:
+                return _stopped(store, oldest, newest, versions[newest], checkpoints)
+            versions[newest + 1] = found
+        newest += 1
+    return Segment(oldest, newest, versions[newest], checkpoints)
+
+
+def _stopped(store: ObjectStore, oldest: int, newest: int, file: ObjectMeta, checkpoints: tuple[int, ...]) -> Segment:
+    logger.warning(
+        "version %d of `%s` is missing while later ones are there: reading stops at version %d",
+        newest + 1,
+        store.location.url,
+        newest,
+    )
+    return Segment(oldest, newest, file, checkpoints, gap=newest + 1)
+
+
+def refuse_gap(segment: Segment, url: str) -> None:
+    """A log with a hole is not written to: the versions after the hole would come back or be lost."""
+    if segment.gap is not None:
+        raise CorruptLogError(
+            f"cannot write to `{url}` because version {segment.gap} of its log is missing while later ones are there",
+            hint=f"restore `{version_key(segment.gap)}`, or run `REPAIR INDEXFILES TRANSACTION LOG '{url}'`",
+        )
+
+
+def find_version(store: ObjectStore, version: int) -> ObjectMeta | None:
+    """Ask for a version file by name."""
+    try:
+        return store.head(version_key(version))
+    except ObjectNotFoundError:
+        return None
+
+
+def _list(store: ObjectStore, after: str) -> tuple[dict[int, ObjectMeta], set[int]]:
+    versions: dict[int, ObjectMeta] = {}
+    checkpoints: set[int] = set()
+    for meta in store.list(LOG_DIRECTORY, after=after):
+        version = parse_version_key(meta.key)
+        if version is not None:
+            versions[version] = meta
+        elif (checkpoint := parse_checkpoint_key(meta.key)) is not None:
+            checkpoints.add(checkpoint)
+    return versions, checkpoints
+
+
+def list_from(store: ObjectStore, version: int) -> tuple[dict[int, ObjectMeta], set[int]]:
+    """The version files from `version` on, and the states and checkpoints at or above it, in one list call."""
+    versions, checkpoints = _list(store, version_key(version - 1) if version > 0 else "")
+    return versions, {checkpoint for checkpoint in checkpoints if checkpoint >= version}

@@ -1,0 +1,154 @@
+"""The one loop of all commits: take what the operation needs, plan, put, and on a lost race look and plan again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tenacity
+
+from indextables._version import __version__
+from indextables.clock import Clock
+from indextables.config import Config, settings
+from indextables.errors import CommitConflictError, ConfigError, CorruptLogError
+from indextables.log.base import BaseSource
+from indextables.log.commit import Attempt, Committer, Outcome, backoff
+from indextables.log.conflict import Conflict
+from indextables.log.operations import Batch, Done, Operation, Plan
+from indextables.log.reader import LogReader
+from indextables.log.replay import VersionFile, advance
+from indextables.log.segment import Segment, refuse_gap
+from indextables.log.snapshot import Head
+from indextables.protocol.actions import Action, Add, CommitInfo, Remove
+from indextables.protocol.features import check_writable
+from indextables.protocol.version_file import decode_version, encode_version
+from indextables.store import Location
+
+ENGINE = f"indextables/{__version__}"
+
+
+class CommitResult(NamedTuple):
+    """A version that holds the operation. `committed` is False where an earlier commit holds it already."""
+
+    version: int
+    txn_id: str | None
+    dropped_groups: tuple[int, ...] = ()
+    committed: bool = True
+
+
+@dataclasses.dataclass
+class Transaction:
+    """One operation on its way into the log."""
+
+    reader: LogReader
+    bases: BaseSource
+    config: Config
+    clock: Clock
+    operation: Operation
+
+    def __post_init__(self) -> None:
+        self._txn_id = self.clock.uuid()
+        self._start: Head | None = None
+        self._attempts = 0
+
+    def run(self) -> CommitResult:
+        """Commit, or raise. On a conflict or an error nothing of the operation is in the log, unless the error says
+        that this is not known."""
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(self.config[settings.TRANSACTION_RETRY_MAX_ATTEMPTS]),
+            wait=backoff(self.config, self.clock),
+            retry=tenacity.retry_if_exception_type(_LostRaceError),
+            sleep=self.clock.sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(self._attempt)
+        except _LostRaceError as lost:
+            raise CommitConflictError(
+                f"cannot commit to `{self.reader.url}` because others were first in all {self._attempts} attempts",
+                hint="run it again, or raise `transaction.retry.maxAttempts`",
+            ) from lost
+
+    def _attempt(self) -> CommitResult:
+        self._attempts += 1
+        segment, now = self._newest()
+        refuse_gap(segment, self.reader.url)
+        self._start = self._start or now
+        timestamp_ms = max(self.clock.now_ms(), now.timestamp_ms)
+        answer = self.operation.plan(self._start, now, timestamp_ms)
+        if isinstance(answer, Conflict):
+            raise CommitConflictError(
+                f"cannot commit to `{self.reader.url}` because {answer.reason}",
+                hint="open the table again and run the operation on what it holds now",
+            )
+        if isinstance(answer, Done):
+            return CommitResult(answer.version, None, committed=False)
+        check_writable(now.protocol, self.reader.url)
+        actions = (self._commit_info(now, answer, timestamp_ms), *answer.actions)
+        return self._put(segment, now, answer, actions, timestamp_ms)
+
+    def _newest(self) -> tuple[Segment, Head]:
+        """What stands now. The first attempt trusts what is known: if that is old, the put loses and says so."""
+        if self.operation.needs_files:
+            return self.reader.newest_snapshot()
+        if self._attempts == 1 and (known := self.reader.known_head()) is not None:
+            return known
+        return self.reader.head()
+
+    def _put(
+        self, segment: Segment, now: Head, plan: Plan, actions: Sequence[Action], timestamp_ms: int
+    ) -> CommitResult:
+        version = now.version + 1
+        file = VersionFile(version, checked(actions, version, self.reader.store.location), timestamp_ms)
+        payload = encode_version(file.actions, compress=self.config[settings.TRANSACTION_COMPRESSION_ENABLED])
+        committer = Committer(self.reader.store, self.config, self.clock, self.bases)
+        outcome, grown = committer.put(Attempt(version, payload, self._txn_id), segment)
+        if outcome is Outcome.MOVED:
+            self.reader.forget()
+        if outcome is not Outcome.WON:
+            raise _LostRaceError
+        self.reader.committed(grown, advance(now, [file]), file)
+        return CommitResult(version, self._txn_id, plan.dropped_groups)
+
+    def _commit_info(self, now: Head, plan: Plan, timestamp_ms: int) -> CommitInfo:
+        assert self._start is not None  # noqa: S101 - set by the attempt that asks
+        batch: Batch | None = getattr(self.operation, "batch", None)
+        return CommitInfo(
+            txn_id=self._txn_id,
+            operation=self.operation.name,
+            timestamp=timestamp_ms,
+            engine=ENGINE,
+            read_version=self._start.version,
+            parent_txn_id=now.txn_id if now.version > 0 else now.metadata.id,
+            num_actions=len(plan.actions),
+            parameters=dict(plan.parameters),
+            metrics=_metrics(plan.actions),
+            application_id=batch.application_id if batch else None,
+            batch_id=batch.batch_id if batch else None,
+        )
+
+
+def checked(actions: Sequence[Action], version: int, table: Location) -> tuple[Action, ...]:
+    """The actions as a reader would get them. What could not be read is never written."""
+    try:
+        return decode_version(encode_version(actions, compress=False), version, table)
+    except CorruptLogError as error:
+        raise ConfigError(f"cannot commit because an action is not valid: {error.message}") from error
+
+
+def _metrics(actions: Sequence[Action]) -> dict[str, Any]:
+    counts = Counter(type(action) for action in actions)
+    adds = [action for action in actions if isinstance(action, Add)]
+    metrics = {
+        "filesAdded": counts[Add],
+        "filesRemoved": counts[Remove],
+        "recordsAdded": sum(add.num_records or 0 for add in adds),
+        "bytesAdded": sum(add.size for add in adds),
+    }
+    return {name: value for name, value in metrics.items() if value}
+
+
+class _LostRaceError(Exception):
+    """Another writer holds the version: plan again on what it wrote."""

@@ -1,0 +1,304 @@
+"""`TransactionLog`: the protocol level, for tools, tests and everything above.
+
+A handle may be shared by threads, and pickles as its address and options. It always answers with the newest version
+unless staleness is allowed, and always sees its own commits.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.clock import SYSTEM_CLOCK, Clock, parse_timestamp_ms
+from indextables.config import Config
+from indextables.errors import ConfigError, ObjectNotFoundError, RetentionError
+from indextables.log import describe, history
+from indextables.log.base import BaseSource, NoBases
+from indextables.log.cache import CacheStats
+from indextables.log.checks import checked_adds, checked_path
+from indextables.log.create import check_same_table, create_table, new_metadata
+from indextables.log.operations import (
+    Append,
+    Batch,
+    ChangeMetadata,
+    Operation,
+    Overwrite,
+    RecordSkip,
+    Replace,
+    Replacement,
+    UpgradeProtocol,
+)
+from indextables.log.pools import SHARED_POOLS, Pools
+from indextables.log.reader import LogReader
+from indextables.log.skips import FileList, in_cooldown, without_paths
+from indextables.log.snapshot import Snapshot
+from indextables.log.time_travel import version_at
+from indextables.log.transaction import CommitResult, Transaction
+from indextables.protocol.actions import Action, Add, Metadata, Protocol, Skip
+from indextables.protocol.features import protocol_for
+from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
+from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
+from indextables.store import ObjectStore, open_store
+
+_HOUR_MS = 3_600_000
+
+
+class TransactionLog:
+    """The transaction log of one table."""
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        options: Mapping[str, Any] | None = None,
+        session: Mapping[str, Any] | None = None,
+        store: ObjectStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        pools: Pools = SHARED_POOLS,
+        bases: BaseSource | None = None,
+    ) -> None:
+        self._config = Config.resolve(options=options or {}, session=session or {})
+        self._arguments = (os.fspath(url), dict(options or {}), dict(session or {}))
+        self._clock = clock
+        self._store = store if store is not None else open_store(os.fspath(url), self._config)
+        self._bases = bases if bases is not None else NoBases()
+        self._reader = LogReader(self._store, self._config, clock, pools, self._bases)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen, self._arguments
+
+    def __repr__(self) -> str:
+        return f"TransactionLog({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """The table's address."""
+        return self._store.location.url
+
+    @property
+    def reader(self) -> LogReader:
+        """The reading side, for the rooms above."""
+        return self._reader
+
+    # Creating
+
+    def initialize(
+        self,
+        schema: pa.Schema | str,
+        *,
+        partition_columns: Sequence[str] = (),
+        configuration: Mapping[str, str] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> bool:
+        """Create the table by putting version 0, and say whether this call created it.
+
+        `schema` is an Arrow schema or Spark's schema JSON. Where the same table is there already, nothing happens;
+        where another one is, it is an error.
+        """
+        wanted = new_metadata(schema, partition_columns, configuration or {}, name, description, self._clock)
+        created = create_table(self._store, wanted, self._config, self._clock, self._bases)
+        self._reader.forget()
+        if not created:
+            check_same_table(self._reader.head()[1], wanted, self.url)
+        return created
+
+    # Committing
+
+    def add_files(self, adds: Iterable[Add], *, application_id: str | None = None, batch_id: int | None = None) -> int:
+        """Append files, and answer with the version that holds them. A streaming batch is committed once."""
+        operation = Append(self._checked(adds), _batch(application_id, batch_id))
+        return self._commit(operation).version
+
+    def overwrite_files(
+        self,
+        adds: Iterable[Add],
+        *,
+        if_version: int | None = None,
+        application_id: str | None = None,
+        batch_id: int | None = None,
+    ) -> int:
+        """Replace all that was committed before by other files. `if_version`: fail where the table has moved."""
+        operation = Overwrite(self._checked(adds), if_version, _batch(application_id, batch_id))
+        return self._commit(operation).version
+
+    def replace_files(self, removed_paths: Iterable[str], adds: Iterable[Add]) -> int:
+        """Replace files by others that hold the same rows, as a merge does. Fails where one of them is gone."""
+        return self.replace_groups([(removed_paths, adds)]).version
+
+    def replace_groups(self, groups: Iterable[tuple[Iterable[str], Iterable[Add]]]) -> CommitResult:
+        """Replace several groups in one version; a group that lost a file is dropped and named in the result."""
+        replacements = [
+            Replacement(tuple(checked_path(path, self._store.location) for path in removed), tuple(self._checked(adds)))
+            for removed, adds in groups
+        ]
+        if not replacements or any(not group.removed_paths for group in replacements):
+            raise ConfigError("cannot replace files because no file to be replaced is named")
+        return self._commit(Replace(replacements))
+
+    def set_properties(self, properties: Mapping[str, str | None]) -> int:
+        """Set table properties; None takes one away. Fails where another writer changed the metadata meanwhile."""
+        Config.resolve(properties={key: value for key, value in properties.items() if value is not None})
+        return self._commit(ChangeMetadata(dict(properties))).version
+
+    def upgrade_protocol(self, min_reader: int = 4, min_writer: int = 4) -> Protocol:
+        """Raise the protocol to at least these versions. It is never lowered."""
+        self._commit(UpgradeProtocol(protocol_for(min_reader, min_writer)))
+        return self.protocol()
+
+    def record_skipped_file(
+        self,
+        path: str,
+        *,
+        reason: str,
+        operation: str = "merge",
+        partition_values: Mapping[str, str | None] | None = None,
+        size: int | None = None,
+        cooldown_hours: float = 24,
+    ) -> int:
+        """Note that an operation could not process a file. It stays live, and is left alone until the cooldown ends."""
+        if not cooldown_hours >= 0:
+            raise ConfigError(f"cannot use a cooldown of `{cooldown_hours}` hours: expected a number of at least 0")
+        skip = RecordSkip(
+            path=checked_path(path, self._store.location),
+            reason=reason,
+            operation=operation,
+            partition_values=partition_values,
+            size=size,
+            cooldown_ms=int(cooldown_hours * _HOUR_MS),
+        )
+        return self._commit(skip).version
+
+    # Reading
+
+    def snapshot(
+        self, *, version: int | None = None, timestamp: str | datetime.datetime | int | None = None
+    ) -> Snapshot:
+        """The table at a version or a moment (ISO text, a datetime, or milliseconds); the newest by default."""
+        if version is not None and timestamp is not None:
+            raise ConfigError("cannot read a table at a version and at a timestamp at once: give one of them")
+        if timestamp is not None:
+            version = version_at(self._reader, self._reader.segment(), _moment_ms(timestamp))
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise ConfigError(f"cannot read version `{version!r}`: expected a whole number")
+        return self._reader.snapshot(version)
+
+    def list_files(self, *, max_staleness_seconds: float = 0) -> pa.Table:
+        """A row per live file. An answer of up to the given age will do; by default it is the newest."""
+        return self._reader.snapshot(max_staleness_seconds=max_staleness_seconds).files
+
+    def versions(self) -> list[int]:
+        """The versions whose files are there, without a gap, oldest first."""
+        segment = self._reader.segment()
+        return list(range(segment.oldest, segment.newest + 1)) if segment.newest_file is not None else []
+
+    def read_version(self, version: int) -> list[Action]:
+        """The actions of one version, in order."""
+        try:
+            return list(self._reader.read_version(version).actions)
+        except ObjectNotFoundError as error:
+            segment = self._reader.segment()
+            raise RetentionError(
+                f"cannot read version {version} of `{self.url}` because its file is not there",
+                hint=f"there are the versions {segment.oldest} to {segment.newest}",
+            ) from error
+
+    def schema(self) -> pa.Schema:
+        """The newest schema, as Arrow. Spark's JSON is `metadata().schema_string`."""
+        return self._reader.head()[1].schema
+
+    def metadata(self) -> Metadata:
+        """The metadata in force."""
+        return self._reader.metadata()
+
+    def protocol(self) -> Protocol:
+        """The protocol in force. It can be read of any table, also of one that is too new."""
+        return self._reader.protocol()
+
+    def history(self, *, limit: int | None = None) -> pa.Table:
+        """A row per version, the newest first."""
+        if limit is not None and limit < 1:
+            raise ConfigError(f"cannot show `{limit}` versions of the history: expected at least 1")
+        return history.read_history(self._reader, limit)
+
+    def describe(self) -> pa.Table:
+        """A row per action of every version, oldest first."""
+        return describe.describe_log(self._reader)
+
+    def skipped_files(self) -> list[Skip]:
+        """The skip in force of every file that has one."""
+        return list(self._reader.snapshot().skips.values())
+
+    def files_in_cooldown(self) -> dict[str, int]:
+        """The files to be left alone now, with the moment (in milliseconds) until when."""
+        return in_cooldown(self.skipped_files(), self._clock.now_ms())
+
+    def is_in_cooldown(self, path: str) -> bool:
+        """Whether a file is to be left alone now."""
+        return checked_path(path, self._store.location) in self.files_in_cooldown()
+
+    def filter_files_in_cooldown(self, files: FileList) -> FileList:
+        """The files (a table of files, adds or paths) less those that are to be left alone now."""
+        return without_paths(files, self.files_in_cooldown())
+
+    def last_checkpoint(self) -> LastCheckpoint | None:
+        """What the hint `_last_checkpoint` says, or None where there is none. Never an authority."""
+        known: LastCheckpoint | None = self._reader.cache.checkpoints.get("last")
+        if known is not None:
+            return known
+        key = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"
+        try:
+            hint = decode_last_checkpoint(self._store.get(key), key)
+        except ObjectNotFoundError:
+            return None
+        self._reader.cache.checkpoints.put("last", hint)
+        return hint
+
+    def cache_stats(self) -> CacheStats:
+        """Hit rates of the caches, from 0 to 1."""
+        return self._reader.cache.stats()
+
+    def invalidate_cache(self) -> None:
+        """Forget everything that was read."""
+        self._reader.forget()
+
+    def _checked(self, adds: Iterable[Add]) -> list[Add]:
+        return checked_adds(adds, self._known_metadata(), self._store.location)
+
+    def _known_metadata(self) -> Metadata:
+        known = self._reader.known_head() or self._reader.head()
+        return known[1].metadata
+
+    def _commit(self, operation: Operation) -> CommitResult:
+        properties = self._known_metadata().configuration
+        config = self._config.with_properties(properties) if properties else self._config
+        return Transaction(self._reader, self._bases, config, self._clock, operation).run()
+
+
+def _batch(application_id: str | None, batch_id: int | None) -> Batch | None:
+    if application_id is None and batch_id is None:
+        return None
+    if application_id is None or batch_id is None:
+        raise ConfigError("cannot commit a streaming batch with only one of `application_id` and `batch_id`")
+    return Batch(application_id, batch_id)
+
+
+def _moment_ms(timestamp: str | datetime.datetime | int) -> int:
+    if isinstance(timestamp, int):
+        return timestamp
+    if isinstance(timestamp, datetime.datetime):
+        timestamp = timestamp.isoformat()
+    try:
+        return parse_timestamp_ms(timestamp)
+    except ValueError as error:
+        raise ConfigError(
+            f"cannot read `{timestamp}` as a timestamp: {error}", hint="write it as in `2026-01-31T12:00:00Z`"
+        ) from error
+
+
+def _reopen(url: str, options: Mapping[str, Any], session: Mapping[str, Any]) -> TransactionLog:
+    return TransactionLog(url, options=options, session=session)

@@ -1,0 +1,145 @@
+"""The actions of the transaction log as frozen values: snake_case here, camelCase on the wire.
+
+Decoding checks every field's type and bounds. What a writer leaves out or sets to null becomes None; what this library
+does not know is ignored. Encoding leaves out what is None, and always writes what the format requires.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+LONG_MAX = 2**63 - 1
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=LONG_MAX)]
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=LONG_MAX)]
+Int = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _Action(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    pass
+
+
+class Protocol(_Action, frozen=True):
+    """The least reader and writer that may touch the table, and the features they must know."""
+
+    min_reader_version: Int
+    min_writer_version: Int
+    reader_features: tuple[str, ...] | None = None
+    writer_features: tuple[str, ...] | None = None
+
+
+class Format(_Action, frozen=True):
+    """What kind of table this is."""
+
+    provider: str = msgspec.field(default_factory=lambda: "indextables")
+    options: dict[str, str] = msgspec.field(default_factory=lambda: {})  # noqa: PIE807 - `dict` would be left out
+
+
+class Metadata(_Action, frozen=True):
+    """The table's identity, schema, partitioning and properties."""
+
+    id: Name
+    schema_string: Name
+    partition_columns: tuple[str, ...]
+    configuration: dict[str, str]
+    format: Format = msgspec.field(default_factory=lambda: Format())  # noqa: PLW0108 - keeps it on the wire
+    name: str | None = None
+    description: str | None = None
+    created_time: Long | None = None
+
+
+class Add(_Action, frozen=True):
+    """A split that becomes part of the table."""
+
+    path: Name
+    partition_values: dict[str, str | None]
+    size: Count
+    modification_time: Long
+    data_change: bool
+    stats: str | None = None
+    tags: dict[str, str] | None = None
+    min_values: dict[str, str] | None = None
+    max_values: dict[str, str] | None = None
+    num_records: Count | None = None
+    footer_start_offset: Count | None = None
+    footer_end_offset: Count | None = None
+    hotcache_start_offset: Count | None = None
+    hotcache_length: Count | None = None
+    has_footer_offsets: bool = False
+    time_range_start: str | None = None
+    time_range_end: str | None = None
+    split_tags: tuple[str, ...] | None = None
+    delete_opstamp: Long | None = None
+    num_merge_ops: Int | None = None
+    doc_mapping_ref: str | None = None
+    doc_mapping_json: str | None = None
+    uncompressed_size_bytes: Count | None = None
+
+    def __post_init__(self) -> None:
+        _drop_nulls(self.partition_values)
+
+
+class Remove(_Action, frozen=True):
+    """A split that is no longer part of the table. Its file stays until a purge."""
+
+    path: Name
+    data_change: bool
+    deletion_timestamp: Long | None = None
+    extended_file_metadata: bool | None = None
+    partition_values: dict[str, str | None] | None = None
+    size: Count | None = None
+    tags: dict[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.partition_values is not None:
+            _drop_nulls(self.partition_values)
+
+
+class Skip(_Action, frozen=True):
+    """A split that an operation could not process. It stays live; the operation leaves it alone until `retry_after`."""
+
+    path: Name
+    skip_timestamp: Long
+    reason: str
+    operation: str
+    partition_values: dict[str, str | None] | None = None
+    size: Count | None = None
+    retry_after: Long | None = None
+    skip_count: Int = msgspec.field(default_factory=lambda: 1)
+
+    def __post_init__(self) -> None:
+        if self.partition_values is not None:
+            _drop_nulls(self.partition_values)
+
+
+class CommitInfo(_Action, frozen=True):
+    """Who made a version, how, and on what: history, audit, and the answer to "was that commit mine?".
+
+    `parent_txn_id` is the transaction id of the version before, so that a version is known to stand on the one that
+    its writer saw. `num_actions` counts the lines after this one, so that a cut-off file is noticed.
+    """
+
+    txn_id: Name
+    operation: str
+    timestamp: Long
+    engine: str | None = None
+    read_version: Long | None = None
+    parent_txn_id: str | None = None
+    num_actions: Count | None = None
+    parameters: dict[str, Any] = msgspec.field(default_factory=lambda: {})  # noqa: PIE807 - `dict` would be left out
+    metrics: dict[str, Any] = msgspec.field(default_factory=lambda: {})  # noqa: PIE807 - `dict` would be left out
+    application_id: str | None = None
+    batch_id: Long | None = None
+
+
+Action = Protocol | Metadata | Add | Remove | Skip | CommitInfo
+
+
+def _drop_nulls(values: dict[str, str | None]) -> None:
+    """A null partition value is a key that is left out, however it was written."""
+    if None in values.values():
+        for key in [key for key, value in values.items() if value is None]:
+            del values[key]

@@ -1,0 +1,33 @@
+"""`_last_checkpoint`: a hint where the newest checkpoint stands. Never an authority."""
+
+from __future__ import annotations
+
+import msgspec
+
+from indextables.errors import CheckpointCorruptionError
+from indextables.protocol.actions import Count, Long
+
+
+class LastCheckpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What the hint says. Old writers left only the version."""
+
+    version: Count
+    size: Count | None = None
+    size_in_bytes: Count | None = None
+    num_files: Count | None = None
+    created_time: Long | None = None
+    parts: Count | None = None
+    checkpoint_id: str | None = None
+    format: str | None = None
+    state_dir: str | None = None
+
+
+_decoder = msgspec.json.Decoder(LastCheckpoint)
+
+
+def decode_last_checkpoint(data: bytes, key: str) -> LastCheckpoint:
+    """Read the hint, or say what is wrong with it."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CheckpointCorruptionError(f"cannot read `{key}`: {error}") from error

@@ -1,0 +1,64 @@
+"""Paths of splits: one spelling for one file, and never a file outside the table.
+
+Writers of this format have used paths relative to the table and absolute URLs with any alias of the scheme. Both
+become the same relative path here, before the fold, so that a remove meets its add. Partition values are escaped in
+the path as Hive does; in `partitionValues` they stand as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from indextables.errors import ConfigError
+from indextables.protocol.names import LOG_DIRECTORY
+from indextables.store.url import Location, has_scheme, parse_location
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^<>|]")
+_ODD = re.compile(r"(^|/)(\.{0,2})(/|$)|[\x00-\x1f\x7f]")
+
+
+def normalize_path(path: str, table: Location) -> str:
+    """The path relative to the table root. `ValueError` says why it is refused."""
+    if path.startswith("/") or has_scheme(path):
+        path = _inside(path, table)
+    if _ODD.search(path):
+        raise ValueError("it leaves the table, or has an empty or `.` segment or a control character")
+    if path.startswith(LOG_DIRECTORY + "/"):
+        raise ValueError("it points into the transaction log")
+    return path
+
+
+def _inside(path: str, table: Location) -> str:
+    if "/../" in path or path.endswith("/.."):
+        raise ValueError("it has a `..` segment")
+    try:
+        inside = table.relative(parse_location(path))
+    except ConfigError as error:
+        raise ValueError(f"its address cannot be read ({error.message})") from error
+    if not inside:
+        raise ValueError("it lies outside the table")
+    return inside
+
+
+def escape_partition_value(value: str | None) -> str:
+    """A partition value as it stands in a directory name."""
+    if value is None or value == "":
+        return HIVE_NULL
+    return _ESCAPED.sub(lambda match: f"%{ord(match.group()):02X}", value)
+
+
+def unescape_partition_value(text: str) -> str | None:
+    """The partition value that a directory name stands for."""
+    if text == HIVE_NULL:
+        return None
+    return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match.group(1), 16)), text)
+
+
+def split_path(partition_columns: tuple[str, ...], partition_values: dict[str, str | None], split_id: str) -> str:
+    """Where a new split goes: `[k=v/...]splits/split-<id>.split`."""
+    directories = [
+        f"{escape_partition_value(column)}={escape_partition_value(partition_values.get(column))}"
+        for column in partition_columns
+    ]
+    return "/".join([*directories, "splits", f"split-{split_id}.split"])

@@ -1,0 +1,212 @@
+"""Table schemas: Spark's JSON on the wire, Arrow in memory.
+
+Every type that goes one way comes back: Arrow's variants of one idea (large, view and dictionary strings, unsigned and
+half-precision numbers) become the Spark type that holds all their values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.errors import SchemaError
+
+_PRIMITIVES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+    "null": pa.null(),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_STRINGS = re.compile(r"(?:var)?char\(\d+\)|string collate \w+")
+_SIMPLE_NAMES: list[tuple[Any, str]] = [
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_int8, "byte"),
+    (lambda kind: pa.types.is_int16(kind) or pa.types.is_uint8(kind), "short"),
+    (lambda kind: pa.types.is_int32(kind) or pa.types.is_uint16(kind), "integer"),
+    (lambda kind: pa.types.is_int64(kind) or pa.types.is_uint32(kind), "long"),
+    (pa.types.is_uint64, "decimal(20,0)"),
+    (lambda kind: pa.types.is_float16(kind) or pa.types.is_float32(kind), "float"),
+    (pa.types.is_float64, "double"),
+    (
+        lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind),
+        "string",
+    ),
+    (
+        lambda kind: (
+            pa.types.is_binary(kind)
+            or pa.types.is_large_binary(kind)
+            or pa.types.is_fixed_size_binary(kind)
+            or pa.types.is_binary_view(kind)
+        ),
+        "binary",
+    ),
+    (pa.types.is_date, "date"),
+    (pa.types.is_null, "void"),
+]
+
+
+def schema_to_json(schema: pa.Schema | str) -> str:
+    """Spark's JSON of an Arrow schema. A string must be Spark's JSON already, and is checked."""
+    if isinstance(schema, str):
+        schema_from_json(schema)
+        return schema
+    if not isinstance(schema, pa.Schema):
+        raise SchemaError(
+            f"cannot use a `{type(schema).__name__}` as a schema; give an Arrow schema or Spark's schema JSON"
+        )
+    _check_names([field.name for field in schema])
+    fields = [_field_to_spark(field) for field in schema]
+    return msgspec.json.encode({"type": "struct", "fields": fields}).decode()
+
+
+def schema_from_json(text: str) -> pa.Schema:
+    """The Arrow schema of Spark's JSON."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise SchemaError(f"cannot read the schema because it is not JSON: {error}") from error
+    if not isinstance(value, dict) or value.get("type") != "struct":
+        raise SchemaError("cannot read the schema because it is not a `struct` in Spark's JSON form")
+    fields = _fields_from_spark(value, "the schema")
+    _check_names([field.name for field in fields])
+    return pa.schema(fields)
+
+
+def check_partition_columns(schema: pa.Schema, partition_columns: Sequence[str]) -> None:
+    """Partition columns are columns of the schema, each once, of a type that a path can hold, and not all of them."""
+    if isinstance(partition_columns, str):
+        raise SchemaError(f'cannot partition by `{partition_columns!r}`: give a sequence of names, as in `("date",)`')
+    missing = [column for column in partition_columns if column not in schema.names]
+    if missing:
+        raise SchemaError(
+            f"cannot partition by `{'`, `'.join(missing)}` because the schema has no such column",
+            hint=f"its columns are {', '.join(f'`{name}`' for name in schema.names)}",
+        )
+    if len(set(partition_columns)) != len(partition_columns):
+        raise SchemaError(f"cannot partition by the same column twice: {', '.join(partition_columns)}")
+    for column in partition_columns:
+        kind = schema.field(column).type
+        if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind):
+            raise SchemaError(f"cannot partition by `{column}` because its type `{kind}` has no text form for a path")
+    if partition_columns and len(partition_columns) == len(schema.names):
+        raise SchemaError("cannot partition by every column, because no column would be left for the rows")
+
+
+def same_columns(left: pa.Schema, right: pa.Schema) -> bool:
+    """Whether two schemas have the same names and types in the same order; nullability and metadata aside."""
+    return [(field.name, str(field.type)) for field in left] == [(field.name, str(field.type)) for field in right]
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if not names:
+        raise SchemaError("cannot make a table of no columns")
+    if any(not name for name in names):
+        raise SchemaError("cannot use a schema in which a column has no name")
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            raise SchemaError(
+                f"cannot use the columns `{seen[name.lower()]}` and `{name}` in one table: names ignore case"
+            )
+        seen[name.lower()] = name
+
+
+def _field_to_spark(field: pa.Field[Any]) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "type": _type_to_spark(field.type, field.name),
+        "nullable": field.nullable,
+        "metadata": {},
+    }
+
+
+def _type_to_spark(kind: Any, column: str) -> Any:
+    for matches, name in _SIMPLE_NAMES:
+        if matches(kind):
+            return name
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is not None else "timestamp_ntz"
+    if pa.types.is_decimal(kind) and kind.precision <= 38:
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_dictionary(kind):
+        return _type_to_spark(kind.value_type, column)
+    return _nested_to_spark(kind, column)
+
+
+def _nested_to_spark(kind: Any, column: str) -> Any:
+    if pa.types.is_struct(kind):
+        return {"type": "struct", "fields": [_field_to_spark(kind.field(i)) for i in range(kind.num_fields)]}
+    if pa.types.is_map(kind):
+        return {
+            "type": "map",
+            "keyType": _type_to_spark(kind.key_type, column),
+            "valueType": _type_to_spark(kind.item_type, column),
+            "valueContainsNull": kind.item_field.nullable,
+        }
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        element = _type_to_spark(kind.value_type, column)
+        return {"type": "array", "elementType": element, "containsNull": kind.value_field.nullable}
+    raise SchemaError(
+        f"cannot store column `{column}` because its type `{kind}` has no equal in Spark",
+        hint="cast it to a string, a number or a timestamp first",
+    )
+
+
+def _fields_from_spark(value: dict[str, Any], where: str) -> list[pa.Field[Any]]:
+    fields = value.get("fields")
+    if not isinstance(fields, list):
+        raise SchemaError(f"cannot read the schema because {where} has no list `fields`")
+    return [_field_from_spark(field, where) for field in fields]
+
+
+def _field_from_spark(field: Any, where: str) -> pa.Field[Any]:
+    if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
+        raise SchemaError(f"cannot read the schema because a field of {where} has no `name` or no `type`")
+    return pa.field(
+        field["name"], _type_from_spark(field["type"], field["name"]), nullable=field.get("nullable") is not False
+    )
+
+
+def _type_from_spark(kind: Any, column: str) -> pa.DataType:
+    if isinstance(kind, str):
+        return _primitive_from_spark(kind, column)
+    name = kind.get("type") if isinstance(kind, dict) else None
+    if name == "struct":
+        return pa.struct(_fields_from_spark(kind, f"column `{column}`"))
+    if name == "array" and "elementType" in kind:
+        element = _type_from_spark(kind["elementType"], column)
+        return pa.list_(pa.field("element", element, nullable=kind.get("containsNull") is not False))
+    if name == "map" and "keyType" in kind and "valueType" in kind:
+        nullable = kind.get("valueContainsNull") is not False
+        value = pa.field("value", _type_from_spark(kind["valueType"], column), nullable=nullable)
+        return pa.map_(_type_from_spark(kind["keyType"], column), value)
+    raise SchemaError(f"cannot read the schema because the type of column `{column}` is unknown: {kind!r:.100}")
+
+
+def _primitive_from_spark(kind: str, column: str) -> pa.DataType:
+    if kind in _PRIMITIVES:
+        return _PRIMITIVES[kind]
+    if kind == "decimal":
+        return pa.decimal128(10, 0)
+    if match := _DECIMAL.fullmatch(kind):
+        precision, scale = int(match.group(1)), int(match.group(2))
+        if 1 <= precision <= 38 and 0 <= scale <= precision:
+            return pa.decimal128(precision, scale)
+    if _STRINGS.fullmatch(kind):
+        return pa.string()
+    raise SchemaError(f"cannot read the schema because the type of column `{column}` is unknown: `{kind:.100}`")

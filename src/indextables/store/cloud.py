@@ -1,0 +1,177 @@
+"""S3, Azure and Google Cloud Storage, and memory, through obstore.
+
+The store pickles as its place and settings; its client is made on first use in each process. Errors are turned into
+ours with secrets masked. A put that failed may have been applied: only `ObjectExistsError` of a create says that this
+call changed nothing, and even that may be the client's own retry meeting its first attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore import exceptions
+from obstore.store import MemoryStore
+
+from indextables.config import Config
+from indextables.errors import ConfigError, ObjectExistsError, ObjectNotFoundError, StorageDeniedError, StorageError
+from indextables.store.base import ObjectMeta, check_key, check_range
+from indextables.store.credentials import build_client, secret_values
+from indextables.store.fork import enter_network
+from indextables.store.redact import redact
+from indextables.store.url import Location
+
+_DELETE_BATCH = 1000
+
+
+class CloudStore:
+    """A prefix of a bucket or container."""
+
+    is_remote = True
+
+    def __init__(self, location: Location, config: Config) -> None:
+        self.location = location
+        self._config = config
+        self._lock = threading.Lock()
+        self._made: Any = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.location, self._config)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location.url!r})"
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        with self._errors("create", key):
+            obstore.put(self._client(), check_key(key), data, mode="create", use_multipart=False)
+
+    def put(self, key: str, data: bytes) -> None:
+        with self._errors("write", key):
+            obstore.put(self._client(), check_key(key), data, mode="overwrite")
+
+    def put_file(self, key: str, path: str) -> None:
+        with self._errors(f"upload `{path}` to", key):
+            obstore.put(self._client(), check_key(key), Path(path), mode="overwrite")
+
+    def get(self, key: str) -> bytes:
+        with self._errors("read", key):
+            return bytes(obstore.get(self._client(), check_key(key)).bytes())
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        return self.get_ranges(key, [(start, end)])[0]
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        for start, end in ranges:
+            check_range(key, start, end)
+        wanted = [(start, end) for start, end in ranges if start < end]
+        with self._errors("read", key):
+            starts, ends = [start for start, _ in wanted], [end for _, end in wanted]
+            parts = obstore.get_ranges(self._client(), check_key(key), starts=starts, ends=ends) if wanted else []
+            found = iter([bytes(part) for part in parts])
+        filled = [next(found) if start < end else b"" for start, end in ranges]
+        for (start, end), part in zip(ranges, filled, strict=True):
+            if len(part) != end - start:
+                raise StorageError(f"cannot read `{key}` up to byte {end} because it ends at byte {start + len(part)}")
+        return filled
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
+        with self._errors("list", prefix):
+            if prefix:
+                check_key(prefix)
+            stream = obstore.list(self._client(), prefix or None, offset=after or None, chunk_size=1000)
+            # Not every server filters or sorts, so both are done again here.
+            found = [_meta(entry) for chunk in stream for entry in chunk if entry["path"] > after]
+        yield from sorted(found)
+
+    def head(self, key: str) -> ObjectMeta:
+        with self._errors("look at", key):
+            return _meta(obstore.head(self._client(), check_key(key)))
+
+    def delete(self, key: str) -> None:
+        with self._errors("delete", key), contextlib.suppress(FileNotFoundError, exceptions.NotFoundError):
+            obstore.delete(self._client(), check_key(key))
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        remaining = [check_key(key) for key in keys]
+        for start in range(0, len(remaining), _DELETE_BATCH):
+            batch = remaining[start : start + _DELETE_BATCH]
+            try:
+                with self._errors("delete", f"{batch[0]} and {len(batch) - 1} more"):
+                    obstore.delete(self._client(), batch)
+            except ObjectNotFoundError:
+                for key in batch:
+                    self.delete(key)
+
+    def _client(self) -> Any:
+        enter_network(self.location.url)
+        with self._lock:
+            if self._made is None:
+                self._made = build_client(self.location, self._config)
+            return self._made
+
+    @contextlib.contextmanager
+    def _errors(self, verb: str, key: str) -> Iterator[None]:
+        try:
+            yield
+        except (StorageError, ConfigError):
+            raise
+        except (FileNotFoundError, exceptions.NotFoundError):
+            message = f"cannot {verb} `{key}` in `{self.location.url}` because the key or its bucket is not there"
+            raise ObjectNotFoundError(message) from None
+        except (exceptions.BaseError, OSError, ValueError, RuntimeError) as error:
+            raise self._translated(error, verb, key) from None
+
+    def _translated(self, error: Exception, verb: str, key: str) -> StorageError:
+        said = redact(" ".join(str(error).split())[:600], secret_values(self._config))
+        message = f"cannot {verb} `{key}` in `{self.location.url}`: {said}"
+        if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
+            return ObjectExistsError(message)
+        if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
+            return StorageDeniedError(message, hint="check the credentials and what they are allowed to do")
+        return StorageError(message)
+
+
+class SharedMemoryStore(CloudStore):
+    """`memory://...`: one store per address and process, for tests and trials. It ends with its process."""
+
+    is_remote = False
+
+    def __init__(self, location: Location, config: Config) -> None:
+        super().__init__(location, config)
+        self._process = os.getpid()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen_memory, (self.location, self._config, self._process)
+
+    def _client(self) -> Any:
+        with self._lock:
+            if self._made is None:
+                self._made = _memory(self.location)
+            return self._made
+
+
+_memory_lock = threading.Lock()
+_memory_stores: dict[Location, MemoryStore] = {}
+
+
+def _memory(location: Location) -> MemoryStore:
+    with _memory_lock:
+        return _memory_stores.setdefault(location, MemoryStore())
+
+
+def _reopen_memory(location: Location, config: Config, process: int) -> SharedMemoryStore:
+    if process != os.getpid():
+        raise StorageError(
+            f"cannot open `{location.url}` here because memory tables end at the border of their process"
+        )
+    return SharedMemoryStore(location, config)
+
+
+def _meta(entry: Any) -> ObjectMeta:
+    modified_ms = int(entry["last_modified"].timestamp() * 1000)
+    return ObjectMeta(entry["path"], entry["size"], entry["e_tag"] or str(entry["version"] or modified_ms), modified_ms)

@@ -1,0 +1,115 @@
+"""Table addresses: which store a URL or path means, and which part of it is the key prefix.
+
+Keys are literal. Nothing is percent-decoded, because a Hive partition directory such as `day=2026%3A01` is a key as it
+stands. Schemes that mean one service are made equal (`s3a` is `s3`, `abfss` is `az`), so that two spellings of one
+place compare equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+
+from indextables.errors import ConfigError
+
+_FAMILIES = {
+    "file": "file",
+    "memory": "memory",
+    "s3": "s3",
+    "s3a": "s3",
+    "az": "az",
+    "abfs": "az",
+    "abfss": "az",
+    "gs": "gs",
+}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_HADOOP_FILE = re.compile(r"file:(/[^/].*|/)", re.DOTALL | re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a store: the service, its bucket or container, and a key prefix (a path, for local disk)."""
+
+    family: str
+    bucket: str
+    path: str
+    account: str | None = None
+
+    @property
+    def url(self) -> str:
+        if self.family == "file":
+            return self.path
+        host = f"{self.bucket}@{self.account}.dfs.core.windows.net" if self.account else self.bucket
+        scheme = "abfss" if self.account else self.family
+        return f"{scheme}://{host}/{self.path}".rstrip("/")
+
+    def relative(self, other: Location) -> str | None:
+        """The key of `other` below this place, or None where it lies elsewhere."""
+        if (self.family, self.bucket) != (other.family, other.bucket):
+            return None
+        if self.account and other.account and self.account != other.account:
+            return None
+        if not self.path:
+            return other.path
+        root = self.path if self.path.endswith("/") else self.path + "/"
+        return other.path[len(root) :] if other.path.startswith(root) else None
+
+
+def has_scheme(text: str) -> bool:
+    """Whether the text names a scheme, as `s3://b/k` and `file:/tmp/t` do and `k=v/a.split` does not."""
+    return bool(_SCHEME.match(text) or _HADOOP_FILE.match(text))
+
+
+def parse_location(text: str) -> Location:
+    """Read a URL or a bare path. An unknown scheme is an error, never a guess."""
+    if not text or _CONTROL.search(text):
+        raise ConfigError(f"cannot use {text!r} as a table address because it is empty or holds control characters")
+    if hadoop := _HADOOP_FILE.fullmatch(text):
+        return _local(hadoop.group(1))
+    match = _SCHEME.fullmatch(text)
+    if match is None:
+        return _local(os.path.abspath(text))
+    scheme, rest = match.group(1).lower(), match.group(2)
+    family = _FAMILIES.get(scheme)
+    if family is None:
+        raise ConfigError(
+            f"cannot open `{_without_userinfo(text)}` because its scheme `{scheme}` is unknown",
+            hint=f"known schemes are {', '.join(sorted(_FAMILIES))}, and a bare path is local disk",
+        )
+    if family == "file":
+        return _local_url(text, rest)
+    host, _, path = rest.partition("/")
+    return _cloud(text, family, host, path)
+
+
+def _local_url(text: str, rest: str) -> Location:
+    host, slash, path = rest.partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise ConfigError(f"cannot open `{text}` because a file URL needs an absolute path, as in `file:///data/logs`")
+    return _local("/" + path)
+
+
+def _local(path: str) -> Location:
+    return Location("file", "", os.path.normpath(path).replace("//", "/"))
+
+
+def _cloud(text: str, family: str, host: str, path: str) -> Location:
+    account = None
+    if family == "az" and "@" in host:
+        host, _, domain = host.partition("@")
+        account = domain.partition(".")[0]
+    if not host or "@" in host or ":" in host:
+        raise ConfigError(
+            f"cannot open `{_without_userinfo(text)}` because it names no bucket or container",
+            hint="write `s3://bucket/path`; credentials belong in options or the environment, not in the URL",
+        )
+    path = path.rstrip("/")
+    if any(segment in ("", ".", "..") for segment in path.split("/")) and path:
+        raise ConfigError(f"cannot open `{text}` because its path has an empty, `.` or `..` segment")
+    return Location(family, host, path, account)
+
+
+def _without_userinfo(text: str) -> str:
+    return re.sub(r"://[^/@]*@", "://***@", text)

@@ -1,0 +1,163 @@
+"""`Table`: what people use. A handle stands at one version until it is refreshed."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.config import Config, settings
+from indextables.config.resolve import PREFIX
+from indextables.errors import SchemaError, TableExistsError
+from indextables.log.snapshot import Snapshot
+from indextables.log.transaction_log import TransactionLog
+from indextables.protocol.actions import Metadata, Protocol
+
+
+class Table:
+    """A table at one version."""
+
+    def __init__(self, log: TransactionLog, snapshot: Snapshot) -> None:
+        self._log = log
+        self._snapshot = snapshot
+
+    @classmethod
+    def create(
+        cls,
+        url: str | os.PathLike[str],
+        schema: pa.Schema | str,
+        *,
+        partition_by: Sequence[str] = (),
+        indexing: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """Create a table. `indexing` says how columns are indexed, as in `{"message": "text"}`."""
+        log = TransactionLog(url, options=options)
+        configuration = {**(properties or {}), **_indexing_properties(schema, indexing or {})}
+        created = log.initialize(
+            schema,
+            partition_columns=partition_by,
+            configuration=configuration,
+            name=name,
+            description=description,
+        )
+        if not created:
+            raise TableExistsError(
+                f"cannot create a table at `{log.url}` because there is one already",
+                hint="open it with `Table.open`",
+            )
+        return cls(log, log.snapshot())
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        version: int | None = None,
+        timestamp: str | datetime.datetime | int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """Open a table at its newest version, or as it stood at a version or a moment."""
+        log = TransactionLog(url, options=options)
+        return cls(log, log.snapshot(version=version, timestamp=timestamp))
+
+    def __repr__(self) -> str:
+        return f"Table({self.url!r}, version={self.version})"
+
+    @property
+    def log(self) -> TransactionLog:
+        """The table's transaction log."""
+        return self._log
+
+    @property
+    def url(self) -> str:
+        return self._log.url
+
+    @property
+    def version(self) -> int:
+        return self._snapshot.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._snapshot.schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return self._snapshot.partition_columns
+
+    @property
+    def protocol(self) -> Protocol:
+        return self._snapshot.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        return self._snapshot.metadata
+
+    @property
+    def num_files(self) -> int:
+        return self._snapshot.num_files
+
+    @property
+    def num_records(self) -> int:
+        return self._snapshot.num_records
+
+    def refresh(self) -> Table:
+        """Move to the newest version. The same handle is returned."""
+        self._snapshot = self._log.snapshot()
+        return self
+
+    def files(self) -> pa.Table:
+        """A row per live split."""
+        return self._snapshot.files
+
+    def history(self, *, limit: int | None = None) -> pa.Table:
+        """A row per version, the newest first."""
+        return self._log.history(limit=limit)
+
+    def describe_log(self) -> pa.Table:
+        """A row per action of the transaction log."""
+        return self._log.describe()
+
+    def set_properties(self, properties: Mapping[str, str | None]) -> int:
+        """Set table properties; None takes one away. Answers with the new version."""
+        version = self._log.set_properties(properties)
+        self.refresh()
+        return version
+
+    def skipped_files(self) -> pa.Table:
+        """The files that an operation could not process."""
+        rows = [
+            {"path": skip.path, "reason": skip.reason, "skip_count": skip.skip_count, "retry_after": skip.retry_after}
+            for skip in self._snapshot.skips.values()
+        ]
+        return pa.Table.from_pylist(rows, schema=_SKIPS_SCHEMA)
+
+    def invalidate_cache(self) -> None:
+        """Forget what was read of the log."""
+        self._log.invalidate_cache()
+
+
+_SKIPS_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("skip_count", pa.int32(), nullable=False),
+        pa.field("retry_after", pa.timestamp("ms", tz="UTC")),
+    ]
+)
+
+
+def _indexing_properties(schema: pa.Schema | str, indexing: Mapping[str, str]) -> dict[str, str]:
+    if isinstance(schema, pa.Schema):
+        unknown = [column for column in indexing if column not in schema.names]
+        if unknown:
+            raise SchemaError(f"cannot index `{unknown[0]}` because the schema has no such column")
+    properties = {f"{PREFIX}{settings.INDEXING_TYPEMAP.key}.{column}": kind for column, kind in indexing.items()}
+    Config.resolve(properties=properties)
+    return properties
