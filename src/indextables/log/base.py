@@ -6,7 +6,7 @@ The log does not know their formats. It is given a source, and asks it for a sna
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from indextables.errors import CheckpointError
 from indextables.log.segment import Segment
@@ -33,11 +33,10 @@ class NoBases:
         return None
 
 
-def check_replayable(segment: Segment, url: str) -> None:
-    """Refuse a log whose files are not all in version files, where no state could be read."""
-    if segment.oldest > 0 or segment.newest_file is None:
-        raise CheckpointError(
-            f"cannot read `{url}` because its files stand in the state of version {max(segment.checkpoints)}, "
-            "which could not be read, and its version files do not reach back to version 0",
-            hint="version files and the protocol can be read: `indextables log`",
-        )
+def refuse_unread_state(segment: Segment, url: str) -> NoReturn:
+    """The newest version stands on a state that nobody here can read."""
+    raise CheckpointError(
+        f"cannot read `{url}` because its files stand in the state of version {max(segment.checkpoints, default=-1)}, "
+        "which could not be read, and its version files do not reach back to version 0",
+        hint="its version files and protocol can be read: `indextables log`",
+    )

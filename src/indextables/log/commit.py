@@ -1,8 +1,8 @@
 """One conditional put, settled and confirmed.
 
-    put N if absent ──created──────────────▶ confirm ──stands on the version we saw──▶ WON
-          │                                     └──────stands on nothing, or other───▶ take back ─▶ MOVED
-          └─ exists, or no clear answer ─▶ read N ── our transaction id ─▶ confirm
+    put N if absent ──created──────────────▶ look ──in its place───────────────▶ WON
+          │                                     └───on what is gone─▶ take back ─▶ MOVED
+          └─ exists, or no clear answer ─▶ read N ── our transaction id ─▶ look
                                              ├────── another id ─────────▶ LOST
                                              ├────── nothing there ──────▶ the same put again
                                              └────── cannot be read ─────▶ CommitStateUnknownError
@@ -10,14 +10,16 @@
 A client retries inside, so a put that says "exists" may be our own, and one that failed may have been applied or may
 yet be. Nothing else is tried while the outcome is open.
 
-A put also succeeds where a version was cleaned away, so a writer that slept must not win an old version. Clean-up goes
-upwards and every version names its parent, so one listing after the put tells: the version above ours must name ours;
-a state at ours must stand for ours; a state above ours without a version above ours means that ours is a ghost; and if
-ours is the newest, the version below must be the file we built on.
+A put also succeeds where a version was cleaned away, so a writer that slept must not win an old version. One listing
+after the put shows that ours is the newest, on top of the very file that it was built on: done. Anything else is looked
+at by name. Clean-up goes upwards and every version names its parent, so a version above ours must name ours; a state
+above ours without a version above ours means that ours is a ghost; a state at ours must stand for ours; and below ours
+must be the file or the state that it was built on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import logging
 from collections.abc import Callable, Sequence
@@ -38,9 +40,9 @@ from indextables.errors import (
 )
 from indextables.log.base import BaseSource
 from indextables.log.segment import Segment, find_version, list_from
-from indextables.protocol.actions import Action, Metadata
-from indextables.protocol.names import version_key
-from indextables.protocol.version_file import commit_info, decode_version
+from indextables.protocol.actions import Action
+from indextables.protocol.names import state_keys, version_key
+from indextables.protocol.version_file import commit_info, decode_version, mark_of
 from indextables.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -56,6 +58,15 @@ class Outcome(enum.Enum):
     MOVED = "moved"
 
 
+class _Verdict(enum.Enum):
+    """Where a version stands that was put."""
+
+    STANDS = "part of the table"
+    GHOST = "in the place of a version that was cleaned away"
+    ORPHAN = "on a version that is gone"
+    GONE = "gone itself"
+
+
 class Attempt(NamedTuple):
     """A version to be put: its number, its bytes, and the mark by which it is known to be ours."""
 
@@ -65,20 +76,40 @@ class Attempt(NamedTuple):
 
 
 class Committer:
-    """Puts versions. The mark of a version is its transaction id; of version 0, the id in its metadata."""
+    """Puts one version. The mark of a version is its transaction id; of version 0, the id in its metadata.
+
+    Once a put has had no clear answer and nothing was there, we are in doubt: it may have been applied later, and even
+    cleaned up. Then only a version that stands in its place proves anything.
+    """
 
     def __init__(self, store: ObjectStore, config: Config, clock: Clock, bases: BaseSource) -> None:
         self._store = store
         self._bases = bases
         self._clock = clock
         self._config = config
+        self._in_doubt = False
 
     def put(self, attempt: Attempt, parent: Segment | None) -> tuple[Outcome, Segment | None]:
         """Put a version on top of `parent`, and the segment that it is the newest of, if it won."""
-        outcome = self._settle(attempt, lambda: self._put_once(attempt))
-        if outcome is Outcome.LOST:
-            return outcome, None
-        return self._settle(attempt, lambda: self._confirm(attempt, parent))
+        holder = self._settle(attempt, lambda: self._put_once(attempt))
+        ours = holder == attempt.mark
+        if not ours and not self._in_doubt:
+            return Outcome.LOST, None
+        verdict, segment = self._where_stands(attempt._replace(mark=holder), parent)
+        if verdict is _Verdict.STANDS:
+            return (Outcome.WON, segment) if ours else (Outcome.LOST, None)
+        if verdict is not _Verdict.GONE and ours:
+            self._settle(attempt, lambda: self._take_back(attempt.version))
+            if not self._in_doubt:
+                return Outcome.MOVED, None
+        raise self._unknown(attempt, "a clean-up took the version away before it could be seen in its place")
+
+    def _where_stands(self, attempt: Attempt, parent: Segment | None) -> tuple[_Verdict, Segment | None]:
+        verdict, segment = self._settle(attempt, lambda: self._look(attempt, parent))
+        if verdict is _Verdict.ORPHAN:
+            # A state may have been written, and the version below cleaned up, while we looked at one and the other.
+            verdict, segment = self._settle(attempt, lambda: self._look(attempt, parent))
+        return verdict, segment
 
     def _settle(self, attempt: Attempt, step: Callable[[], _Settled]) -> _Settled:
         """Try a step again until it has a clear end; otherwise nobody knows, and the error says so."""
@@ -92,31 +123,39 @@ class Committer:
         try:
             return retrying(step)
         except _UnclearError as error:
-            raise CommitStateUnknownError(
-                f"cannot tell whether version {attempt.version} of `{self._store.location.url}` is ours "
-                f"(transaction `{attempt.mark}`): {error}",
-                hint="look at `indextables history` for the transaction before running the operation again; "
-                "nothing was deleted",
-            ) from error
+            raise self._unknown(attempt, error.message) from error
 
-    def _put_once(self, attempt: Attempt) -> Outcome:
+    def _unknown(self, attempt: Attempt, why: str) -> CommitStateUnknownError:
+        return CommitStateUnknownError(
+            f"cannot tell whether version {attempt.version} of `{self._store.location.url}` is ours "
+            f"(transaction `{attempt.mark}`): {why}",
+            hint="look for the transaction in `indextables history` before running the operation again",
+        )
+
+    def _put_once(self, attempt: Attempt) -> str:
+        """Put, and the mark of whoever holds the version then."""
         key = version_key(attempt.version)
         refusal: StorageError | None = None
         try:
             self._store.put_if_absent(key, attempt.payload)
-            return Outcome.WON
+            return attempt.mark
         except ObjectExistsError as error:
             said: StorageError = error
         except (StorageDeniedError, ObjectNotFoundError) as error:
             said = refusal = error
         except StorageError as error:
             said = error
-        mark = self._mark_at(attempt.version)
-        if mark is None:
-            if refusal is not None:
-                raise refusal
-            raise _UnclearError(said.message)
-        return Outcome.WON if mark == attempt.mark else Outcome.LOST
+        try:
+            mark = self._mark_at(attempt.version)
+        except StorageError as error:
+            self._in_doubt = True
+            raise _UnclearError(error.message) from error
+        if mark is not None:
+            return mark
+        if refusal is not None and not self._in_doubt:
+            raise refusal
+        self._in_doubt = True
+        raise _UnclearError(said.message)
 
     def _mark_at(self, version: int) -> str | None:
         """The mark of the version that is there, or None where there is none."""
@@ -124,76 +163,86 @@ class Committer:
             actions = decode_version(self._store.get(version_key(version)), version, self._store.location)
         except ObjectNotFoundError:
             return None
-        except StorageError as error:
-            raise _UnclearError(error.message) from error
         except CorruptLogError as error:
             raise CommitStateUnknownError(
                 f"cannot tell whose version {version} is, because it is damaged: {error.message}", hint=error.hint
             ) from error
         return mark_of(actions) or "of another writer"
 
-    def _confirm(self, attempt: Attempt, parent: Segment | None) -> tuple[Outcome, Segment | None]:
-        """See that the version stands where it should, and take it back where it does not."""
+    def _look(self, attempt: Attempt, parent: Segment | None) -> tuple[_Verdict, Segment | None]:
+        """See where the version stands that was put."""
         version = attempt.version
         try:
             versions, checkpoints = list_from(self._store, max(version - 1, 0))
-            own = versions.get(version) or find_version(self._store, version)
-            if own is None:
-                # A clean-up that covers our version has taken the file away already.
-                return Outcome.WON, None
-            stands = self._stands(attempt, parent, versions, checkpoints)
+            own = versions.get(version)
+            if own is None or not _is_plainly_next(version, parent, versions, checkpoints):
+                own, verdict = self._look_by_name(attempt, parent, checkpoints)
+                if verdict is not _Verdict.STANDS:
+                    return verdict, None
         except StorageError as error:
             raise _UnclearError(error.message) from error
-        if stands:
-            oldest = parent.oldest if parent is not None else 0
-            known = parent.checkpoints if parent is not None else ()
-            return Outcome.WON, Segment(oldest, version, own, tuple(sorted({*known, *checkpoints})))
-        self._take_back(version)
-        return Outcome.MOVED, None
+        oldest, known = (0, ()) if parent is None else (parent.oldest, parent.checkpoints)
+        if own is None:
+            return _Verdict.STANDS, None
+        return _Verdict.STANDS, Segment(oldest, version, own, tuple(sorted({*known, *checkpoints})))
+
+    def _look_by_name(
+        self, attempt: Attempt, parent: Segment | None, checkpoints: set[int]
+    ) -> tuple[ObjectMeta | None, _Verdict]:
+        """The same by name, as a listing may miss what is there; in this order, as clean-up goes upwards."""
+        version = attempt.version
+        child = self._actions_at(version + 1)
+        own = find_version(self._store, version)
+        info = commit_info(child) if child is not None else None
+        if info is not None and info.parent_txn_id is not None:
+            return own, _Verdict.STANDS if info.parent_txn_id == attempt.mark else _Verdict.GHOST
+        if own is None:
+            return None, _Verdict.GONE
+        if child is None and max(checkpoints, default=-1) > version:
+            return own, _Verdict.GHOST
+        if child is None and (version in checkpoints or self._is_state_at(version)):
+            ours = self._bases.txn_id_at(version) == attempt.mark
+            return own, _Verdict.STANDS if ours else _Verdict.GHOST
+        if parent is None or _is_same(find_version(self._store, parent.newest), parent):
+            return own, _Verdict.STANDS
+        return own, _Verdict.STANDS if self._is_state_at(parent.newest) else _Verdict.ORPHAN
 
     def _take_back(self, version: int) -> None:
-        logger.warning("version %d of `%s` stood on what is gone: taking it back", version, self._store.location.url)
+        """A step of its own: seen again after its answer was lost, the missing file would look like a clean-up."""
+        logger.warning("version %d of `%s` stands on what is gone: taking it back", version, self._store.location.url)
         try:
             self._store.delete(version_key(version))
         except StorageError as error:
-            raise _UnclearError(f"it stands on what is gone, and {error.message}") from error
+            raise _UnclearError(error.message) from error
 
-    def _stands(
-        self, attempt: Attempt, parent: Segment | None, versions: dict[int, ObjectMeta], checkpoints: set[int]
-    ) -> bool:
-        version = attempt.version
-        if version + 1 in versions:
-            named = self._parent_named_by(version + 1)
-            if named is not None:
-                return named == attempt.mark
-        elif max(checkpoints, default=-1) > version:
-            return False
-        elif version in checkpoints:
-            return self._bases.txn_id_at(version) == attempt.mark
-        return parent is None or parent.newest in checkpoints or self._is_there(parent, versions)
-
-    def _parent_named_by(self, version: int) -> str | None:
-        """The parent that a version names; None where its writer names none, or it is gone already."""
+    def _actions_at(self, version: int) -> Sequence[Action] | None:
         try:
-            data = self._store.get(version_key(version))
-            info = commit_info(decode_version(data, version, self._store.location))
-        except (ObjectNotFoundError, CorruptLogError):
+            return decode_version(self._store.get(version_key(version)), version, self._store.location)
+        except ObjectNotFoundError:
             return None
-        return info.parent_txn_id if info else None
+        except CorruptLogError:
+            return ()
 
-    def _is_there(self, parent: Segment, versions: dict[int, ObjectMeta]) -> bool:
-        """Whether the version below ours is there, and is the file that was read."""
-        known = parent.newest_file
-        seen = versions.get(parent.newest) or find_version(self._store, parent.newest)
-        return seen is not None and known is not None and (seen.size, seen.e_tag) == (known.size, known.e_tag)
+    def _is_state_at(self, version: int) -> bool:
+        for key in state_keys(version):
+            with contextlib.suppress(ObjectNotFoundError):
+                self._store.head(key)
+                return True
+        return False
 
 
-def mark_of(actions: Sequence[Action]) -> str | None:
-    """The transaction id of a version, or the metadata's id of version 0."""
-    info = commit_info(actions)
-    if info is not None:
-        return info.txn_id
-    return next((action.id for action in actions if isinstance(action, Metadata)), None)
+def _is_plainly_next(
+    version: int, parent: Segment | None, versions: dict[int, ObjectMeta], checkpoints: set[int]
+) -> bool:
+    """Whether a listing shows nothing but the version on top of the very file that it was built on."""
+    if version + 1 in versions or max(checkpoints, default=-1) >= version:
+        return False
+    return parent is None or _is_same(versions.get(parent.newest), parent)
+
+
+def _is_same(seen: ObjectMeta | None, parent: Segment) -> bool:
+    known = parent.newest_file
+    return seen is not None and known is not None and (seen.size, seen.e_tag) == (known.size, known.e_tag)
 
 
 def backoff(config: Config, clock: Clock) -> Callable[[tenacity.RetryCallState], float]:

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from indextables.clock import Clock
 from indextables.config import Config, settings
-from indextables.errors import CorruptLogError, ObjectNotFoundError, RetentionError
-from indextables.log.base import BaseSource, check_replayable
+from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError, RetentionError
+from indextables.log.base import BaseSource, refuse_unread_state
 from indextables.log.cache import LogCache
 from indextables.log.pools import VERSION_READING, InlinePools, Pools
 from indextables.log.replay import (
@@ -32,7 +32,7 @@ from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.features import LEGACY_PROTOCOL, check_readable
 from indextables.protocol.names import version_key
-from indextables.protocol.version_file import decode_version
+from indextables.protocol.version_file import decode_version, mark_of
 from indextables.store import ObjectStore
 
 _WALK_BACK_SHARES = (1, 4, 16, 64, 256)
@@ -165,10 +165,13 @@ class LogReader:
             try:
                 with self._lock:
                     return read()
-            except ObjectNotFoundError as error:
+            except (ObjectNotFoundError, CheckpointError) as error:
                 self.forget()
-                if attempt == _READS_DURING_CLEAN_UP:
-                    raise CorruptLogError(f"cannot read the log of `{self.url}`: {error.message}") from error
+                if attempt < _READS_DURING_CLEAN_UP:
+                    continue
+                if isinstance(error, CheckpointError):
+                    raise
+                raise CorruptLogError(f"cannot read the log of `{self.url}`: {error.message}") from error
         raise AssertionError("unreachable")
 
     def _newest_head(self) -> tuple[Segment, Head]:
@@ -188,6 +191,8 @@ class LogReader:
         """Read versions from the newest down until the metadata and the protocol in force are found."""
         base = self._base(segment, segment.newest)
         floor = 0 if base is None else base.version + 1
+        if floor < segment.oldest and floor <= segment.newest:
+            refuse_unread_state(segment, self.url)
         metadata: Metadata | None = None
         protocol: Protocol | None = None
         newest: VersionFile | None = None
@@ -224,9 +229,13 @@ class LogReader:
         if not 0 <= wanted <= segment.newest:
             raise self._unreachable(segment, wanted)
         base = self._tip if self._tip is not None and self._tip.version <= wanted else self._base(segment, wanted)
-        if base is None and wanted < segment.oldest:
-            raise self._unreachable(segment, wanted)
         start = 0 if base is None else base.version + 1
+        if start < segment.oldest and start <= wanted:
+            if wanted == segment.newest:
+                refuse_unread_state(segment, self.url)
+            raise self._unreachable(segment, wanted)
+        if wanted < segment.newest:
+            self._check_follower(segment, wanted)
         if self._plain:
             for version in range(start, wanted + 1):
                 base = fold(base, [self.read_version(version)])
@@ -234,13 +243,19 @@ class LogReader:
             return base
         return fold(base, self.read_versions(range(start, wanted + 1)))
 
+    def _check_follower(self, segment: Segment, wanted: int) -> None:
+        """Refuse an old version on which the one after it does not stand: its writer died before taking it back."""
+        if not (segment.covers(wanted) and segment.covers(wanted + 1)):
+            return
+        follower = self.read_version(wanted + 1).info
+        own = mark_of(self.read_version(wanted).actions)
+        if follower is not None and follower.parent_txn_id not in (None, own):
+            raise self._unreachable(segment, wanted)
+
     def _base(self, segment: Segment, wanted: int) -> Snapshot | None:
         """A snapshot to fold on, or None where the version files reach back to version 0."""
         candidates = [version for version in segment.checkpoints if version <= wanted]
-        base = self._bases.load(candidates) if candidates else None
-        if base is None and wanted >= segment.oldest:
-            check_replayable(segment, self.url)
-        return base
+        return self._bases.load(candidates) if candidates else None
 
     def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:
         oldest = min([segment.oldest, *segment.checkpoints])

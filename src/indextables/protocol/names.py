@@ -18,9 +18,10 @@ def version_key(version: int) -> str:
     return f"{LOG_DIRECTORY}/{version:020d}.json"
 
 
-def state_prefix(version: int) -> str:
-    """The key of a state directory, from the table root."""
-    return f"{LOG_DIRECTORY}/state-v{version:020d}"
+def state_keys(version: int) -> tuple[str, str]:
+    """The keys under which the state of a version may stand, from the table root."""
+    directory = f"{LOG_DIRECTORY}/state-v{version:020d}"
+    return f"{directory}/_manifest.avro", f"{directory}/_manifest.json"
 
 
 def parse_version_key(key: str) -> int | None:

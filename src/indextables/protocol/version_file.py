@@ -91,6 +91,14 @@ def commit_info(actions: Sequence[Action]) -> CommitInfo | None:
     return None
 
 
+def mark_of(actions: Sequence[Action]) -> str | None:
+    """The transaction id of a version, or the metadata's id of version 0."""
+    info = commit_info(actions)
+    if info is not None:
+        return info.txn_id
+    return next((action.id for action in actions if isinstance(action, Metadata)), None)
+
+
 def _plain(data: bytes, version: int) -> bytes:
     if data.startswith(_OLD_PREFIX + _GZIP):
         data = data[len(_OLD_PREFIX) :]

@@ -7,6 +7,7 @@ kinds, and nothing else. `put_if_absent` is the only verb that decides races: it
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -15,11 +16,16 @@ from indextables.errors import StorageError
 from indextables.store.url import Location
 
 MAX_SEGMENT_BYTES = 255
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+MAX_OBJECT_BYTES = 2**63 - 1
+# Control characters, and halves of characters, which no text encoding can write.
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class ObjectMeta(NamedTuple):
-    """What a store knows of an object without reading it. The e-tag changes whenever the content may have changed."""
+    """What a store knows of an object without reading it. The e-tag changes whenever the content may have changed.
+
+    `head` and `list` give the same e-tag, but some services cut the time to seconds in one of them.
+    """
 
     key: str
     size: int
@@ -51,7 +57,10 @@ class ObjectStore(Protocol):
         """The object's bytes; `ObjectNotFoundError` where there is none."""
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """The bytes from `start` up to, not including, `end`."""
+        """The bytes from `start` up to, not including, `end`; an error where the object ends before.
+
+        An empty range is empty bytes, and asks nothing of the store.
+        """
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Several ranges of one object, near ones fetched together."""
@@ -72,7 +81,7 @@ class ObjectStore(Protocol):
 def check_key(key: str) -> str:
     """The key, if every store can hold it under this very name."""
     segments = key.split("/")
-    if any(segment in ("", ".", "..") for segment in segments) or _CONTROL.search(key):
+    if any(segment in ("", ".", "..") for segment in segments) or _UNFIT.search(key):
         raise StorageError(
             f"cannot use the key `{key!a}` because it has an empty, `.` or `..` segment or a control character"
         )
@@ -85,5 +94,11 @@ def check_key(key: str) -> str:
 
 def check_range(key: str, start: int, end: int) -> None:
     """Refuse a range that no object can have."""
-    if not 0 <= start <= end:
+    if not 0 <= start <= end <= MAX_OBJECT_BYTES:
         raise StorageError(f"cannot read `{key}` from byte {start} to byte {end} because that is no range")
+
+
+def check_source(path: str) -> None:
+    """Refuse to upload what is no file."""
+    if not os.path.isfile(path):
+        raise StorageError(f"cannot upload `{path}` because there is no such file")

@@ -7,7 +7,9 @@ call changed nothing, and even that may be the client's own retry meeting its fi
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import datetime
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,13 +22,16 @@ from obstore.store import MemoryStore
 
 from indextables.config import Config
 from indextables.errors import ConfigError, ObjectExistsError, ObjectNotFoundError, StorageDeniedError, StorageError
-from indextables.store.base import ObjectMeta, check_key, check_range
+from indextables.store.base import ObjectMeta, check_key, check_range, check_source
 from indextables.store.credentials import build_client, secret_values
 from indextables.store.fork import enter_network
 from indextables.store.redact import redact
 from indextables.store.url import Location
 
 _DELETE_BATCH = 1000
+_NEAR_BYTES = 1 << 20
+_MOST_SAID = 600
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class CloudStore:
@@ -48,19 +53,20 @@ class CloudStore:
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         with self._errors("create", key):
-            obstore.put(self._client(), check_key(key), data, mode="create", use_multipart=False)
+            obstore.put(self._client(), self._checked(key), data, mode="create", use_multipart=False)
 
     def put(self, key: str, data: bytes) -> None:
         with self._errors("write", key):
-            obstore.put(self._client(), check_key(key), data, mode="overwrite")
+            obstore.put(self._client(), self._checked(key), data, mode="overwrite")
 
     def put_file(self, key: str, path: str) -> None:
+        check_source(path)
         with self._errors(f"upload `{path}` to", key):
-            obstore.put(self._client(), check_key(key), Path(path), mode="overwrite")
+            obstore.put(self._client(), self._checked(key), Path(path), mode="overwrite")
 
     def get(self, key: str) -> bytes:
         with self._errors("read", key):
-            return bytes(obstore.get(self._client(), check_key(key)).bytes())
+            return bytes(obstore.get(self._client(), self._checked(key)).bytes())
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self.get_ranges(key, [(start, end)])[0]
@@ -68,36 +74,35 @@ class CloudStore:
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         for start, end in ranges:
             check_range(key, start, end)
-        wanted = [(start, end) for start, end in ranges if start < end]
+        spans = _merged([(start, end) for start, end in ranges if start < end])
+        if not spans:
+            return [b"" for _ in ranges]
+        starts, ends = [start for start, _ in spans], [end for _, end in spans]
         with self._errors("read", key):
-            starts, ends = [start for start, _ in wanted], [end for _, end in wanted]
-            parts = obstore.get_ranges(self._client(), check_key(key), starts=starts, ends=ends) if wanted else []
-            found = iter([bytes(part) for part in parts])
-        filled = [next(found) if start < end else b"" for start, end in ranges]
-        for (start, end), part in zip(ranges, filled, strict=True):
-            if len(part) != end - start:
-                raise StorageError(f"cannot read `{key}` up to byte {end} because it ends at byte {start + len(part)}")
-        return filled
+            # Merged here, because the client's own way of doing it panics where an object ends between two ranges.
+            found = obstore.get_ranges(self._client(), self._checked(key), starts=starts, ends=ends, coalesce=0)
+        parts = [memoryview(part) for part in found]
+        return [_cut(key, starts, parts, start, end) for start, end in ranges]
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
         with self._errors("list", prefix):
             if prefix:
-                check_key(prefix)
-            stream = obstore.list(self._client(), prefix or None, offset=after or None, chunk_size=1000)
+                self._checked(prefix)
+            stream = obstore.list(self._client(), prefix or None, offset=_offset(after), chunk_size=1000)
             # Not every server filters or sorts, so both are done again here.
             found = [_meta(entry) for chunk in stream for entry in chunk if entry["path"] > after]
         yield from sorted(found)
 
     def head(self, key: str) -> ObjectMeta:
         with self._errors("look at", key):
-            return _meta(obstore.head(self._client(), check_key(key)))
+            return _meta(obstore.head(self._client(), self._checked(key)))
 
     def delete(self, key: str) -> None:
         with self._errors("delete", key), contextlib.suppress(FileNotFoundError, exceptions.NotFoundError):
-            obstore.delete(self._client(), check_key(key))
+            obstore.delete(self._client(), self._checked(key))
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        remaining = [check_key(key) for key in keys]
+        remaining = [self._checked(key) for key in keys]
         for start in range(0, len(remaining), _DELETE_BATCH):
             batch = remaining[start : start + _DELETE_BATCH]
             try:
@@ -107,12 +112,20 @@ class CloudStore:
                 for key in batch:
                     self.delete(key)
 
+    def _checked(self, key: str) -> str:
+        if self.location.family == "az" and "\\" in key:
+            raise StorageError(f"cannot use the key `{key}` because Azure takes a backslash for a slash")
+        return check_key(key)
+
     def _client(self) -> Any:
         enter_network(self.location.url)
         with self._lock:
             if self._made is None:
-                self._made = build_client(self.location, self._config)
+                self._made = self._build()
             return self._made
+
+    def _build(self) -> Any:
+        return build_client(self.location, self._config)
 
     @contextlib.contextmanager
     def _errors(self, verb: str, key: str) -> Iterator[None]:
@@ -127,8 +140,8 @@ class CloudStore:
             raise self._translated(error, verb, key) from None
 
     def _translated(self, error: Exception, verb: str, key: str) -> StorageError:
-        said = redact(" ".join(str(error).split())[:600], secret_values(self._config))
-        message = f"cannot {verb} `{key}` in `{self.location.url}`: {said}"
+        said = " ".join(redact(str(error), secret_values(self._config)).split())
+        message = f"cannot {verb} `{key}` in `{self.location.url}`: {said[:_MOST_SAID]}"
         if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
             return ObjectExistsError(message)
         if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
@@ -149,10 +162,11 @@ class SharedMemoryStore(CloudStore):
         return _reopen_memory, (self.location, self._config, self._process)
 
     def _client(self) -> Any:
-        with self._lock:
-            if self._made is None:
-                self._made = _memory(self.location)
-            return self._made
+        _check_process(self.location, self._process)
+        return super()._client()
+
+    def _build(self) -> Any:
+        return _memory(self.location)
 
 
 _memory_lock = threading.Lock()
@@ -165,13 +179,49 @@ def _memory(location: Location) -> MemoryStore:
 
 
 def _reopen_memory(location: Location, config: Config, process: int) -> SharedMemoryStore:
+    _check_process(location, process)
+    return SharedMemoryStore(location, config)
+
+
+def _check_process(location: Location, process: int) -> None:
     if process != os.getpid():
         raise StorageError(
             f"cannot open `{location.url}` here because memory tables end at the border of their process"
         )
-    return SharedMemoryStore(location, config)
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """The ranges in order, and those that overlap or lie close together as one."""
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if spans and start - spans[-1][1] <= _NEAR_BYTES:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def _cut(key: str, starts: Sequence[int], parts: Sequence[memoryview], start: int, end: int) -> bytes:
+    """One range out of the span that holds it."""
+    if start == end:
+        return b""
+    at = bisect.bisect_right(starts, start) - 1
+    ends = starts[at] + len(parts[at])
+    if end > ends:
+        raise StorageError(f"cannot read `{key}` up to byte {end} because it ends at byte {ends}")
+    return bytes(parts[at][start - starts[at] : end - starts[at]])
+
+
+def _offset(after: str) -> str | None:
+    """What the server can be told to start after: only a key, since the client refuses or bends any other text."""
+    try:
+        return check_key(after) if after else None
+    except StorageError:
+        return None
 
 
 def _meta(entry: Any) -> ObjectMeta:
-    modified_ms = int(entry["last_modified"].timestamp() * 1000)
-    return ObjectMeta(entry["path"], entry["size"], entry["e_tag"] or str(entry["version"] or modified_ms), modified_ms)
+    modified_ms = (entry["last_modified"] - _EPOCH) // datetime.timedelta(milliseconds=1)
+    # Azure quotes its tags in a head and not in a listing.
+    e_tag = (entry["e_tag"] or "").removeprefix("W/").strip('"')
+    return ObjectMeta(entry["path"], entry["size"], e_tag or str(entry["version"] or modified_ms), modified_ms)

@@ -1,7 +1,7 @@
 """Clients and their credentials: from options, then the environment, then each cloud's own chain.
 
 What the options leave out is read by the client itself: `AWS_*`, `AZURE_*` and `GOOGLE_*` variables, web identities,
-and the metadata services of the clouds. An AWS profile needs boto3, because the client ignores profiles.
+and the metadata services of the clouds. AWS profiles are read through boto3, because the client ignores them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from indextables.config import Config, Setting, settings
-from indextables.errors import ConfigError, StorageError
+from indextables.errors import ConfigError
+from indextables.store.aws_profile import open_profile, profile_name
 from indextables.store.url import Location
 
 _S3 = {
@@ -72,40 +73,42 @@ def secret_values(config: Config) -> list[str]:
 
 def _s3(location: Location, config: Config, shared: dict[str, Any]) -> S3Store:
     chosen: dict[str, Any] = _chosen(_S3, config)
+    _check_pair(chosen)
     if config[settings.AWS_SKIP_SIGNATURE]:
         chosen["skip_signature"] = True
+    elif "access_key_id" in chosen:
+        _keep_together(chosen)
+    elif profile := profile_name(config):
+        provider, region = open_profile(profile)
+        chosen["credential_provider"] = provider
+        if region:
+            chosen.setdefault("region", region)
     path_style = config[settings.AWS_PATH_STYLE_ACCESS]
     if path_style is not None:
         chosen["virtual_hosted_style_request"] = not path_style
-    if (profile := _profile_name(config)) and "access_key_id" not in chosen:
-        provider, region = _profile(profile)
-        chosen["credential_provider"] = provider
-        chosen.setdefault("region", region)
     return S3Store(location.bucket, **chosen, **shared)
 
 
-def _profile_name(config: Config) -> str | None:
-    if named := config[settings.AWS_PROFILE]:
-        return named
-    # As in Amazon's own chain, keys in the environment come before a profile in the environment.
-    return None if "AWS_ACCESS_KEY_ID" in os.environ else os.environ.get("AWS_PROFILE")
-
-
-def _profile(name: str) -> tuple[Any, str | None]:
-    try:
-        import boto3
-        from botocore.exceptions import BotoCoreError
-        from obstore.auth.boto3 import Boto3CredentialProvider
-    except ImportError as error:
+def _check_pair(chosen: dict[str, Any]) -> None:
+    """Half a pair of keys would be completed from the environment, with a half of another pair."""
+    given = {name for name in ("access_key_id", "secret_access_key") if name in chosen}
+    if len(given) == 1 or (not given and "session_token" in chosen):
         raise ConfigError(
-            f"cannot use the AWS profile `{name}` because boto3 is not installed",
-            hint="pip install 'indextables[aws]'",
-        ) from error
-    try:
-        session = boto3.Session(profile_name=name)
-        return Boto3CredentialProvider(session), session.region_name
-    except (BotoCoreError, ValueError) as error:
-        raise StorageError(f"cannot use the AWS profile `{name}`: {error}") from None
+            "cannot sign requests because only a part of the credentials was given",
+            hint=f"set both `{settings.AWS_ACCESS_KEY.key}` and `{settings.AWS_SECRET_KEY.key}`, or neither",
+        )
+
+
+def _keep_together(chosen: dict[str, Any]) -> None:
+    """Keys from options are not signed with a session token of the environment, which belongs to other keys."""
+    if "session_token" in chosen or not any(name in os.environ for name in ("AWS_SESSION_TOKEN", "AWS_TOKEN")):
+        return
+    fixed = {
+        "access_key_id": chosen.pop("access_key_id"),
+        "secret_access_key": chosen.pop("secret_access_key"),
+        "expires_at": None,
+    }
+    chosen["credential_provider"] = lambda: fixed
 
 
 def _chosen(names: dict[str, Setting[str | None]], config: Config) -> dict[str, Any]:

@@ -6,6 +6,7 @@ They stand apart from the store so that a test can put a disk in their place tha
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 
 
@@ -18,7 +19,7 @@ class Disk:
         try:
             for chunk in chunks:
                 _write_all(handle, chunk)
-            os.fsync(handle)
+            _sync(handle)
         finally:
             os.close(handle)
 
@@ -46,7 +47,7 @@ class Disk:
         """Make the names in a directory durable."""
         handle = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(handle)
+            _sync(handle)
         finally:
             os.close(handle)
 
@@ -55,3 +56,13 @@ def _write_all(handle: int, chunk: bytes) -> None:
     view = memoryview(chunk)
     while view:
         view = view[os.write(handle, view) :]
+
+
+def _sync(handle: int) -> None:
+    if sys.platform == "darwin":
+        # There fsync leaves the data in the drive's own cache.
+        import fcntl
+
+        fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(handle)

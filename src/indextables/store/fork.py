@@ -1,7 +1,7 @@
-"""The guard against networks and forks: a forked child that inherits a used network client hangs for ever.
+"""The guard against forks: a forked child that inherits a client in use hangs for ever at its first network call.
 
-The client's runtime keeps threads, and a fork copies none of them. So a process that has used the network marks its
-forked children, and they get an error that says what to do instead of a hang.
+The client's runtime keeps threads, and a fork copies none of them; one call to any of its stores, even to memory,
+starts it. So a process that has used it marks its forked children, and they get an error that says what to do.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _inherited = False
 
 
 def enter_network(url: str) -> None:
-    """Call before every use of the network."""
+    """Call before every use of the client."""
     global _used  # noqa: PLW0603 - one flag for the process, set once
     if _inherited:
         raise StorageError(
-            f"cannot reach `{url}` because this process was forked from one that had used the network already",
+            f"cannot reach `{url}` because this process was forked from one that had used object storage already",
             hint="start workers with the `spawn` or `forkserver` method of multiprocessing",
         )
     _used = True

@@ -1,8 +1,9 @@
 """Local disk: atomic *and durable* puts, written here because the general-purpose library syncs nothing.
 
 A put writes a hidden temporary file, syncs it, gives it its name (by a hard link where the name must be free) and syncs
-the directory; new directories are synced into their parents. After a power cut an object is there whole or not at all,
-and one whose put returned is there. Temporary files that a crash leaves behind are never listed.
+the directory. The directory's own name is durable before anything is put into it, whoever made it. After a power cut an
+object is there whole or not at all, and one whose put returned is there; a delete may be undone. Temporary files that a
+crash leaves behind are never listed.
 """
 
 from __future__ import annotations
@@ -14,23 +15,20 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
-import cachetools
-
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import ObjectExistsError, ObjectNotFoundError, StorageDeniedError, StorageError
-from indextables.store.base import ObjectMeta, check_key, check_range
+from indextables.store.base import ObjectMeta, check_key, check_range, check_source
 from indextables.store.disk import Disk
+from indextables.store.listings import Listings
 from indextables.store.url import Location
 
 _TEMPORARY_PREFIX = ".indextables-"
 _TEMPORARY_SUFFIX = ".tmp"
 _COPY_CHUNK_BYTES = 8 << 20
-# A directory's time is trusted once it is older than the coarsest time stamps of file systems, which are two seconds.
-_SETTLED_MS = 2_500
+_MOST_HELD_DIRECTORIES = 10_000
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-
-_Stamp = tuple[int, int, int]
-_Names = list[str]
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 class LocalStore:
@@ -43,7 +41,8 @@ class LocalStore:
         self._root = location.path
         self._disk = disk or Disk()
         self._clock = clock
-        self._listings: cachetools.LRUCache[str, tuple[_Stamp, _Names]] = cachetools.LRUCache(maxsize=64)
+        self._listings = Listings(clock, _is_hidden)
+        self._held: dict[str, int] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return LocalStore, (self.location,)
@@ -52,18 +51,19 @@ class LocalStore:
         return f"LocalStore({self.location.url!r})"
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        with _storage_errors("create", key):
+        with _storage_errors("create", key, writes=True):
             path = self._path(key)
             with self._temporary(path, (data,)) as temporary:
                 self._link(temporary, path, key)
             self._disk.sync_directory(os.path.dirname(path))
 
     def put(self, key: str, data: bytes) -> None:
-        with _storage_errors("write", key):
+        with _storage_errors("write", key, writes=True):
             self._replace(key, (data,))
 
     def put_file(self, key: str, path: str) -> None:
-        with _storage_errors(f"upload `{path}` to", key), open(path, "rb") as source:
+        check_source(path)
+        with _storage_errors(f"upload `{path}` to", key, writes=True), open(path, "rb") as source:
             self._replace(key, iter(lambda: source.read(_COPY_CHUNK_BYTES), b""))
 
     def get(self, key: str) -> bytes:
@@ -80,6 +80,8 @@ class LocalStore:
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         for start, end in ranges:
             check_range(key, start, end)
+        if all(start == end for start, end in ranges):
+            return [b"" for _ in ranges]
         with _storage_errors("read", key):
             handle = os.open(self._path(key), os.O_RDONLY)
             try:
@@ -91,7 +93,9 @@ class LocalStore:
         if prefix:
             check_key(prefix)
         with _storage_errors("list", prefix):
-            yield from self._walk(prefix, after)
+            start = _stat(self._directory(prefix))
+            if start is not None:
+                yield from self._walk(prefix, after, frozenset({(start.st_dev, start.st_ino)}))
 
     def head(self, key: str) -> ObjectMeta:
         with _storage_errors("look at", key):
@@ -101,15 +105,20 @@ class LocalStore:
             return _meta(key, facts)
 
     def delete(self, key: str) -> None:
-        with _storage_errors("delete", key), contextlib.suppress(FileNotFoundError):
+        with _storage_errors("delete", key), contextlib.suppress(*_NOTHING_THERE):
             self._disk.unlink(self._path(key))
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        for key in keys:
+        for key in [check_key(key) for key in keys]:
             self.delete(key)
 
     def _path(self, key: str) -> str:
+        if _is_hidden(key.rpartition("/")[2]):
+            raise StorageError(f"cannot use the key `{key!a}` because such names are kept for temporary files")
         return f"{self._root}/{check_key(key)}"
+
+    def _directory(self, key: str) -> str:
+        return f"{self._root}/{key}" if key else self._root
 
     def _replace(self, key: str, chunks: Iterable[bytes]) -> None:
         path = self._path(key)
@@ -121,6 +130,8 @@ class LocalStore:
         try:
             self._disk.link(temporary, path)
         except FileExistsError:
+            if os.path.isdir(path):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
             raise ObjectExistsError(f"cannot create `{key}` because it is there already") from None
         except OSError as error:
             if error.errno not in _NO_LINKS:
@@ -133,60 +144,68 @@ class LocalStore:
     @contextlib.contextmanager
     def _temporary(self, path: str, chunks: Iterable[bytes]) -> Iterator[str]:
         directory = os.path.dirname(path)
+        self._hold(directory)
         temporary = f"{directory}/{_TEMPORARY_PREFIX}{self._clock.uuid()}{_TEMPORARY_SUFFIX}"
         try:
-            self._write_temporary(temporary, chunks)
+            self._disk.write_new(temporary, chunks)
             yield temporary
         finally:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.unlink(temporary)
 
-    def _write_temporary(self, temporary: str, chunks: Iterable[bytes]) -> None:
-        try:
-            self._disk.write_new(temporary, chunks)
-        except FileNotFoundError:
-            self._make_directories(os.path.dirname(temporary))
-            self._disk.write_new(temporary, chunks)
+    def _hold(self, directory: str) -> None:
+        """Make the directory if it is missing, and its name durable before anything stands in it.
 
-    def _make_directories(self, directory: str) -> None:
-        if os.path.isdir(directory):
+        Nobody can see whether the maker of a directory lived to sync its name, so every store does it once for each.
+        """
+        found = _stat(directory)
+        if found is not None and found.st_ino == self._held.get(directory):
             return
         parent = os.path.dirname(directory)
-        self._make_directories(parent)
-        self._disk.make_directory(directory)
-        self._disk.sync_directory(parent)
+        if found is None:
+            self._hold(parent)
+            self._disk.make_directory(directory)
+            self._disk.sync_directory(parent)
+        elif os.access(parent, os.R_OK | os.W_OK):  # elsewhere no process like this one has made directories
+            self._disk.sync_directory(parent)
+        if len(self._held) >= _MOST_HELD_DIRECTORIES:
+            self._held.clear()
+        self._held[directory] = os.stat(directory).st_ino
 
-    def _walk(self, directory_key: str, after: str) -> Iterator[ObjectMeta]:
-        directory = f"{self._root}/{directory_key}" if directory_key else self._root
+    def _walk(self, directory_key: str, after: str, trail: frozenset[tuple[int, int]]) -> Iterator[ObjectMeta]:
+        """The keys below a directory; `trail` are the directories above, so that a loop of links ends."""
         key_prefix = f"{directory_key}/" if directory_key else ""
         level_after = after[len(key_prefix) :] if after.startswith(key_prefix) else ""
         if after and not level_after and after > key_prefix:
             return
-        found: list[tuple[str, os.stat_result]] = []
-        for name in _names_from(self._names(directory), level_after.partition("/")[0]):
-            with contextlib.suppress(FileNotFoundError):
-                facts = _stat(f"{directory}/{name}")
-                found.append((f"{name}/" if stat.S_ISDIR(facts.st_mode) else name, facts))
-        for name, facts in sorted(found, key=lambda entry: entry[0]):
-            if name.endswith("/"):
-                yield from self._walk(key_prefix + name[:-1], after)
-            elif key_prefix + name > after:
-                yield _meta(key_prefix + name, facts)
+        for name, facts in self._entries(directory_key, level_after.partition("/")[0]):
+            if not name.endswith("/"):
+                if key_prefix + name > after:
+                    yield _meta(key_prefix + name, facts)
+            elif (here := (facts.st_dev, facts.st_ino)) not in trail:
+                yield from self._walk(key_prefix + name[:-1], after, trail | {here})
 
-    def _names(self, directory: str) -> _Names:
-        """The sorted names in a directory, from memory where its time stamp proves that nothing has changed."""
+    def _entries(self, directory_key: str, first: str) -> Sequence[tuple[str, os.stat_result]]:
+        """Files and directories (their names end in a slash) in the order of their keys, from about `first` on."""
+        directory = self._directory(directory_key)
+        found = []
+        for name in _names_from(self._names(directory), first):
+            facts = _stat(f"{directory}/{name}")
+            if facts is None:
+                continue
+            if stat.S_ISDIR(facts.st_mode):
+                found.append((f"{name}/", facts))
+            elif stat.S_ISREG(facts.st_mode):
+                found.append((name, facts))
+        return sorted(found, key=lambda entry: entry[0])
+
+    def _names(self, directory: str) -> Sequence[str]:
         try:
-            facts = os.stat(directory)
-            stamp = (facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns)
-            known = self._listings.get(directory)
-            if known is not None and known[0] == stamp:
-                return known[1]
-            names = sorted(name for name in os.listdir(directory) if not _is_hidden(name))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        if self._clock.now_ms() - facts.st_mtime_ns // 1_000_000 > _SETTLED_MS:
-            self._listings[directory] = (stamp, names)
-        return names
+            return self._listings.names(directory)
+        except OSError as error:
+            if error.errno in _GONE:
+                return []
+            raise
 
 
 def _is_hidden(name: str) -> bool:
@@ -196,7 +215,7 @@ def _is_hidden(name: str) -> bool:
     return not name.isascii() and any("\udc80" <= letter <= "\udcff" for letter in name)
 
 
-def _names_from(names: list[str], first: str) -> list[str]:
+def _names_from(names: Sequence[str], first: str) -> Sequence[str]:
     """The sorted names at or after `first`, and the directories before it that may hold keys after it.
 
     A directory `a` holds keys `a/...`, which sort after `a.b`: its name is then a prefix of `first`.
@@ -204,17 +223,21 @@ def _names_from(names: list[str], first: str) -> list[str]:
     if not first:
         return names
     start = bisect.bisect_left(names, first)
-    prefixes = [first[:length] for length in range(1, len(first))]
-    early = [names[at] for prefix in prefixes if names[(at := bisect.bisect_left(names, prefix)) : at + 1] == [prefix]]
-    return early + names[start:]
+    early = []
+    for length in range(1, len(first)):
+        at = bisect.bisect_left(names, first[:length])
+        if at < start and names[at] == first[:length]:
+            early.append(names[at])
+    return [*early, *names[start:]]
 
 
-def _stat(path: str) -> os.stat_result:
+def _stat(path: str) -> os.stat_result | None:
+    """The facts of a file; None where it is gone meanwhile, or a link leads nowhere."""
     try:
         return os.stat(path)
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise FileNotFoundError(errno.ENOENT, "a loop of links") from error
+        if error.errno in _GONE:
+            return None
         raise
 
 
@@ -246,12 +269,14 @@ def _read_exactly(handle: int, key: str, start: int, end: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _storage_errors(verb: str, key: str) -> Iterator[None]:
+def _storage_errors(verb: str, key: str, *, writes: bool = False) -> Iterator[None]:
     try:
         yield
     except StorageError:
         raise
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+    except _NOTHING_THERE as error:
+        if writes:
+            raise StorageError(f"cannot {verb} `{key}` because its place is taken or gone: {error.strerror}") from error
         raise ObjectNotFoundError(f"cannot {verb} `{key}` because it is not there ({error.strerror})") from error
     except PermissionError as error:
         raise StorageDeniedError(f"cannot {verb} `{key}`: {error.strerror}") from error

@@ -24,6 +24,8 @@ _FAMILIES = {
     "gs": "gs",
 }
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_NO_AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/|(file):", re.IGNORECASE)
+_AZURE_DOMAIN = re.compile(r"([a-z0-9-]+)(?:\.(?:dfs|blob)\.core\.windows\.net)?", re.IGNORECASE)
 _HADOOP_FILE = re.compile(r"file:(/[^/].*|/)", re.DOTALL | re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -52,7 +54,7 @@ class Location:
         if self.account and other.account and self.account != other.account:
             return None
         if not self.path:
-            return other.path
+            return other.path or None
         root = self.path if self.path.endswith("/") else self.path + "/"
         return other.path[len(root) :] if other.path.startswith(root) else None
 
@@ -65,12 +67,14 @@ def has_scheme(text: str) -> bool:
 def parse_location(text: str) -> Location:
     """Read a URL or a bare path. An unknown scheme is an error, never a guess."""
     if not text or _CONTROL.search(text):
-        raise ConfigError(f"cannot use {text!r} as a table address because it is empty or holds control characters")
+        raise ConfigError(
+            f"cannot use {_without_userinfo(text)!r} as a table address because it is empty or holds control characters"
+        )
     if hadoop := _HADOOP_FILE.fullmatch(text):
         return _local(hadoop.group(1))
     match = _SCHEME.fullmatch(text)
     if match is None:
-        return _local(os.path.abspath(text))
+        return _bare_path(text)
     scheme, rest = match.group(1).lower(), match.group(2)
     family = _FAMILIES.get(scheme)
     if family is None:
@@ -84,10 +88,24 @@ def parse_location(text: str) -> Location:
     return _cloud(text, family, host, path)
 
 
+def _bare_path(text: str) -> Location:
+    if half := _NO_AUTHORITY.match(text):
+        raise ConfigError(
+            f"cannot open `{_without_userinfo(text)}` because it is neither a URL nor a plain path",
+            hint=f"write `{half.group(1) or half.group(2)}://...` for a URL, or `./{text}` for a path"
+            if "@" not in text
+            else None,
+        )
+    return _local(os.path.abspath(text))
+
+
 def _local_url(text: str, rest: str) -> Location:
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost") or not slash:
-        raise ConfigError(f"cannot open `{text}` because a file URL needs an absolute path, as in `file:///data/logs`")
+        raise ConfigError(
+            f"cannot open `{_without_userinfo(text)}` because a file URL needs an absolute path, "
+            "as in `file:///data/logs`"
+        )
     return _local("/" + path)
 
 
@@ -99,7 +117,7 @@ def _cloud(text: str, family: str, host: str, path: str) -> Location:
     account = None
     if family == "az" and "@" in host:
         host, _, domain = host.partition("@")
-        account = domain.partition(".")[0]
+        account = _account(text, domain)
     if not host or "@" in host or ":" in host:
         raise ConfigError(
             f"cannot open `{_without_userinfo(text)}` because it names no bucket or container",
@@ -107,9 +125,20 @@ def _cloud(text: str, family: str, host: str, path: str) -> Location:
         )
     path = path.rstrip("/")
     if any(segment in ("", ".", "..") for segment in path.split("/")) and path:
-        raise ConfigError(f"cannot open `{text}` because its path has an empty, `.` or `..` segment")
+        raise ConfigError(f"cannot open `{_without_userinfo(text)}` because its path has an empty, `.` or `..` segment")
     return Location(family, host, path, account)
 
 
+def _account(text: str, domain: str) -> str:
+    known = _AZURE_DOMAIN.fullmatch(domain)
+    if known is None:
+        raise ConfigError(
+            f"cannot open `{_without_userinfo(text)}` because its host is not `<account>.dfs.core.windows.net`",
+            hint="write `az://container/path` and set `azure.accountName` and `azure.endpoint`",
+        )
+    return known.group(1).lower()
+
+
 def _without_userinfo(text: str) -> str:
-    return re.sub(r"://[^/@]*@", "://***@", text)
+    """The text without what stands before its last `@`: a secret key in a URL may hold slashes."""
+    return re.sub(r"(:/*)(?!/).*@", r"\1***@", text, flags=re.DOTALL)

@@ -1,0 +1,1 @@
+"""Benchmarks beside delta-rs: `python -m bench`. What each figure means stands in `docs/benchmarks.md`."""

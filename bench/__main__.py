@@ -1,0 +1,73 @@
+"""`python -m bench [names...]`: measure beside delta-rs, and print the ratios."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import rich.console
+
+from bench.harness import QUICK, Figure, Say, Setting, Sizes
+
+NAMES = ("commits", "open", "refresh")
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+@click.option("--quick", is_flag=True, help="Small numbers, to see that everything runs; the figures mean nothing.")
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds of every benchmark.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Also write the figures to this file.")
+@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Work in this directory and keep it.")
+def main(names: tuple[str, ...], quick: bool, rounds: int | None, json_path: Path | None, keep: Path | None) -> None:
+    """Measure indextables beside delta-rs: all benchmarks, or those named."""
+    if importlib.util.find_spec("deltalake") is None:
+        raise click.ClickException("delta-rs is not installed: run `pip install 'indextables[bench]'`")
+    sizes = QUICK if quick else Sizes()
+    if rounds is not None:
+        sizes = dataclasses.replace(sizes, num_rounds=rounds, num_slow_rounds=rounds)
+    progress = rich.console.Console(stderr=True)
+    directory = keep or Path(tempfile.mkdtemp(prefix="indextables-bench-"))
+    try:
+        with progress.status("starting") as status:
+            facts, figures = _run(names or NAMES, directory, sizes, status.update)
+    finally:
+        if keep is None:
+            shutil.rmtree(directory, ignore_errors=True)
+    _report(facts, figures, json_path)
+
+
+def _run(names: tuple[str, ...], directory: Path, sizes: Sizes, say: Say) -> tuple[dict[str, object], list[Figure]]:
+    from bench import commits, opening, refresh, report
+
+    runs = {"commits": commits.run, "open": opening.run, "refresh": refresh.run}
+    directory.mkdir(parents=True, exist_ok=True)
+    facts = report.environment(directory)
+    figures: list[Figure] = []
+    for name in dict.fromkeys(names):
+        place = directory / name
+        place.mkdir()
+        figures.extend(runs[name](Setting(place, sizes, _named(name, say))))
+    return facts, figures
+
+
+def _named(name: str, say: Say) -> Say:
+    return lambda what: say(f"{name}: {what}")
+
+
+def _report(facts: dict[str, object], figures: list[Figure], json_path: Path | None) -> None:
+    from bench import report
+
+    width = None if sys.stdout.isatty() else 200
+    report.show(rich.console.Console(width=width), facts, figures)
+    if json_path is not None:
+        json_path.write_text(json.dumps(report.as_json(facts, figures), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

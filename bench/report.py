@@ -1,0 +1,83 @@
+"""What a run says: a table for people, and JSON."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import rich.box
+import rich.console
+import rich.table
+
+import indextables as it
+from bench.harness import Figure, calls_text, timed_ms
+
+_NUM_SYNCS = 50
+
+
+def environment(directory: Path) -> dict[str, Any]:
+    """What the figures depend on; nothing that names this machine."""
+    return {
+        "python": platform.python_version(),
+        "indextables": it.__version__,
+        "deltalake": deltalake.__version__,
+        "num_cores": os.cpu_count(),
+        "fsync_median_ms": _fsync_median_ms(directory),
+    }
+
+
+def as_json(facts: dict[str, Any], figures: Sequence[Figure]) -> dict[str, Any]:
+    return {"environment": facts, "figures": [figure.as_json() for figure in figures]}
+
+
+def show(console: rich.console.Console, facts: dict[str, Any], figures: Sequence[Figure]) -> None:
+    table = rich.table.Table(box=rich.box.SIMPLE_HEAD)
+    for heading in ("figure", "indextables", "delta-rs", "ratio", "samples", "store calls", "goal", "met"):
+        table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
+    for figure in figures:
+        table.add_row(
+            figure.name,
+            _time(figure.ours_median_ms),
+            _time(figure.theirs_median_ms),
+            f"{figure.ratio:.3f}",
+            f"{len(figure.ours_ms)}/{len(figure.theirs_ms)}",
+            "" if figure.store_calls is None else calls_text(figure.store_calls),
+            str(figure.goal),
+            _verdict(figure.met),
+        )
+    console.print(table)
+    console.print(
+        f"medians; Python {facts['python']}, indextables {facts['indextables']}, deltalake {facts['deltalake']}, "
+        f"{facts['num_cores']} cores, one fsync {facts['fsync_median_ms']:.2f} ms",
+        highlight=False,
+    )
+
+
+_NUMBERS = frozenset({"indextables", "delta-rs", "ratio", "samples"})
+
+
+def _time(elapsed_ms: float) -> str:
+    return f"{elapsed_ms / 1000:.2f} s" if elapsed_ms >= 1000 else f"{elapsed_ms:.2f} ms"
+
+
+def _verdict(met: bool | None) -> str:
+    if met is None:
+        return "-"
+    return "met" if met else "not met"
+
+
+def _fsync_median_ms(directory: Path) -> float:
+    """What syncing a small write costs here: our commits pay it, those of delta-rs do not."""
+    times = []
+    with tempfile.TemporaryFile(dir=directory) as file:
+        for _ in range(_NUM_SYNCS):
+            file.write(b"x" * 300)
+            file.flush()
+            times.append(timed_ms(lambda: os.fsync(file.fileno())))
+    return statistics.median(times)

@@ -1,0 +1,72 @@
+"""`indextables files`: the live splits of a table, at its newest version or as it stood before."""
+
+from __future__ import annotations
+
+import click
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.cli.output import (
+    Column,
+    count_text,
+    json_option,
+    map_text,
+    plural_text,
+    print_json,
+    print_line,
+    print_table,
+    size_text,
+)
+from indextables.table import Table
+
+_COLUMNS = (
+    Column("path", lambda row: row["path"], fold=True),
+    Column("partition", lambda row: map_text(row["partition_values"]), fold=True),
+    Column("size", lambda row: size_text(row["size"]), right=True),
+    Column("records", lambda row: count_text(row["num_records"]), right=True),
+    Column("added at", lambda row: str(row["added_at_version"]), right=True),
+)
+_FIELDS = ["path", "partition_values", "size", "num_records", "added_at_version"]
+
+_EXAMPLES = """\b
+Examples:
+  indextables files /data/logs
+  indextables files s3://bucket/logs --timestamp 2026-01-31T12:00:00Z
+  indextables files /data/logs --version 7 --json | jq .path
+"""
+
+
+@click.command(epilog=_EXAMPLES, short_help="List the live files of a table.")
+@click.argument("url", metavar="TABLE")
+@click.option("--version", type=click.IntRange(min=0), metavar="N", help="The table as it stood at version N.")
+@click.option("--timestamp", metavar="TS", help="The table as it stood at a moment, in ISO-8601; UTC without a zone.")
+@json_option
+@click.pass_obj
+def files(options: dict[str, str], url: str, version: int | None, timestamp: str | None, as_json: bool) -> None:
+    """List the live files of TABLE, a path or a URL. With --json, every column that the table knows of a file."""
+    if version is not None and timestamp is not None:
+        raise click.UsageError("--version and --timestamp cannot be given together.")
+    table = Table.open(url, version=version, timestamp=timestamp, options=options)
+    live = table.files()
+    if as_json:
+        print_json(live)
+        return
+    if live.num_rows:
+        print_table(live.select(_FIELDS), _COLUMNS)
+    print_line(_summary(live, table.version))
+
+
+def _summary(live: pa.Table, version: int) -> str:
+    if not live.num_rows:
+        return f"no files, version {version}"
+    num_records = pc.sum(live["num_records"], min_count=0).as_py()
+    num_unknown = live["num_records"].null_count
+    unknown = f" (not counting {plural_text(num_unknown, 'file')} of unknown length)" if num_unknown else ""
+    return ", ".join(
+        [
+            plural_text(live.num_rows, "file"),
+            plural_text(num_records, "record") + unknown,
+            size_text(pc.sum(live["size"]).as_py()),
+            f"version {version}",
+        ]
+    )

@@ -1,0 +1,55 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hypothesis
+import pyarrow as pa
+import pytest
+
+import indextables as it
+
+hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("suite")
+
+SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
+
+
+def make_add(name: str, **fields) -> it.actions.Add:
+    """An add action with everything that must be there."""
+    values = {
+        "path": name,
+        "partition_values": {},
+        "size": 100,
+        "modification_time": 1_700_000_000_000,
+        "data_change": True,
+        "num_records": 10,
+    }
+    return it.actions.Add(**{**values, **fields})
+
+
+def live_paths(log: it.TransactionLog, **at) -> list[str]:
+    """The paths of the live files, sorted."""
+    return sorted(log.snapshot(**at).files["path"].to_pylist())
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The directory of shared specifications and foreign tables, where it is there."""
+    place = Path(__file__).resolve().parents[2] / "shared"
+    if not place.is_dir():
+        pytest.skip("the foreign fixture tables are not beside this checkout")
+    return place
+
+
+@pytest.fixture
+def log(tmp_path) -> it.TransactionLog:
+    """A new table on local disk."""
+    log = it.TransactionLog(tmp_path / "table")
+    log.initialize(SCHEMA)
+    return log
+
+
+def pytest_addoption(parser) -> None:
+    parser.addoption("--seed", type=int, default=None, help="run the simulator with this one seed")

@@ -1,0 +1,232 @@
+"""Who lives in the world: writers, readers, a clean-up, and the states that a clean-up needs.
+
+States here hold a pickled snapshot under the name of a real state. They obey the rules that real ones will: put if
+absent, derived from the log, and standing for one transaction.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+from tests.simulator.world import World
+
+import indextables as it
+from indextables.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    CorruptLogError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    RetentionError,
+    StorageError,
+    TableNotFoundError,
+)
+from indextables.log.pools import InlinePools
+from indextables.log.snapshot import Snapshot
+from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, state_keys, version_key
+from indextables.store.faulty import Fault
+
+SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string())])
+OPTIONS = {"transaction.retry.maxAttempts": 6}
+_FLOOR_MS = 3_600_000
+
+
+class Done(msgspec.Struct):
+    """What an actor tried, and what it was told. `told` stays `died` where no answer came."""
+
+    actor: str
+    kind: str
+    marker: str
+    told: str = "died"
+    version: int | None = None
+
+
+class Seen(msgspec.Struct):
+    """A snapshot that was read, and the newest version that was acknowledged before the reading began."""
+
+    version: int
+    paths: frozenset[str]
+    acknowledged: int
+
+
+class Book:
+    """What all actors did and saw."""
+
+    def __init__(self) -> None:
+        self.done: list[Done] = []
+        self.seen: list[Seen] = []
+
+    @property
+    def acknowledged(self) -> int:
+        return max((entry.version or 0 for entry in self.done if entry.told == "acknowledged"), default=0)
+
+    def batch(self, world: World) -> int:
+        """The batch that a stream tries: the last one acknowledged once more, or the one after it."""
+        known = [int(entry.marker) for entry in self.done if entry.kind == "stream" and entry.told == "acknowledged"]
+        return max(known) + world.random.randrange(2) if known else 0
+
+
+class PickledStates:
+    """A source of bases that reads the states of this world."""
+
+    def __init__(self, store) -> None:
+        self._store = store
+
+    def load(self, candidates: Sequence[int]) -> Snapshot | None:
+        for version in sorted(candidates, reverse=True):
+            if (snapshot := self._snapshot(version)) is not None:
+                return snapshot
+        return None
+
+    def txn_id_at(self, version: int) -> str | None:
+        snapshot = self._snapshot(version)
+        return None if snapshot is None else snapshot.txn_id
+
+    def _snapshot(self, version: int) -> Snapshot | None:
+        try:
+            return pickle.loads(self._store.get(state_keys(version)[0]))
+        except ObjectNotFoundError:
+            return None
+
+
+def open_log(world: World, store, **options) -> it.TransactionLog:
+    return it.TransactionLog(
+        "memory://unused",
+        options={**OPTIONS, **options},
+        store=store,
+        clock=world.clock,
+        pools=InlinePools(),
+        bases=PickledStates(store),
+    )
+
+
+def writer(world: World, book: Book, name: str, num_operations: int, kinds: Sequence[str]):
+    """An actor that commits one thing after another, with one handle, as a process would."""
+
+    def run() -> None:
+        log = open_log(world, world.store(name))
+        for number in range(num_operations):
+            kind = world.random.choice(kinds)
+            entry = Done(name, kind, str(book.batch(world)) if kind == "stream" else f"{name}-{number}")
+            book.done.append(entry)
+            try:
+                entry.version = _operate(world, log, entry)
+                entry.told = "acknowledged"
+            except CommitConflictError:
+                entry.told = "conflict"
+            except CommitStateUnknownError:
+                entry.told = "unknown"
+            except (StorageError, CorruptLogError, TableNotFoundError) as error:
+                entry.told = f"failed: {type(error).__name__}"
+            world.trace.append(f"{world.clock.seconds:.3f} {name}: {kind} {entry.marker}: {entry.told} {entry.version}")
+
+    return run
+
+
+def _operate(world: World, log: it.TransactionLog, entry: Done) -> int:
+    add = it.actions.Add(
+        path=f"{entry.marker}{'-' + world.clock.uuid() if entry.kind == 'stream' else ''}.split",
+        partition_values={},
+        size=1,
+        modification_time=1,
+        data_change=True,
+        num_records=1,
+    )
+    if entry.kind == "append":
+        return log.add_files([add])
+    if entry.kind == "overwrite":
+        return log.overwrite_files([add])
+    if entry.kind == "replace":
+        return _replace(world, log, add)
+    if entry.kind == "properties":
+        return log.set_properties({f"note.{entry.marker}": entry.marker})
+    if entry.kind == "skip":
+        return log.record_skipped_file("bad.split", reason=entry.marker)
+    if entry.kind == "mapping":
+        return log.add_files([msgspec.structs.replace(add, doc_mapping_json=f'[{{"name":"{entry.marker}"}}]')])
+    return log.add_files([add], application_id="stream", batch_id=int(entry.marker))
+
+
+def _replace(world: World, log: it.TransactionLog, add: it.actions.Add) -> int:
+    live = log.list_files()["path"].to_pylist()
+    if not live:
+        return log.add_files([add])
+    return log.replace_files(world.random.sample(live, k=min(2, len(live))), [add])
+
+
+def reader(world: World, book: Book, name: str, num_reads: int):
+    """An actor that reads snapshots, the newest ones and older ones."""
+
+    def run() -> None:
+        store = world.store(name, allowed={Fault.UNAVAILABLE, Fault.STALE})
+        log = open_log(world, store, **{"transaction.useOptimized": world.random.random() < 0.7})
+        for _ in range(num_reads):
+            world.wait(world.random.random() * 0.05)
+            acknowledged = book.acknowledged
+            try:
+                snapshot = log.snapshot()
+            except (StorageError, CorruptLogError, TableNotFoundError) as error:
+                world.trace.append(f"{world.clock.seconds:.3f} {name}: {error.message[:90]}")
+                continue
+            _note(book, snapshot, acknowledged)
+            _travel(world, book, log, world.random.randint(0, snapshot.version))
+            world.trace.append(f"{world.clock.seconds:.3f} {name}: saw version {snapshot.version}")
+
+    return run
+
+
+def _note(book: Book, snapshot: Snapshot, acknowledged: int) -> None:
+    book.seen.append(Seen(snapshot.version, frozenset(snapshot.files["path"].to_pylist()), acknowledged))
+
+
+def _travel(world: World, book: Book, log: it.TransactionLog, version: int) -> None:
+    try:
+        _note(book, log.snapshot(version=version), 0)
+    except (StorageError, RetentionError, TableNotFoundError, CorruptLogError) as error:
+        world.trace.append(f"{world.clock.seconds:.3f} no travel to {version}: {error.message[:90]}")
+
+
+def cleaner(world: World, name: str, num_rounds: int, *, truncates: bool):
+    """An actor that writes states and cleans versions up: the rules of automatic clean-up, or of a truncation.
+
+    Automatic: up to the second-newest state, an hour old at least. Truncation: all but the newest version, and old
+    states too. Both go upwards.
+    """
+
+    def run() -> None:
+        store = world.store(name, allowed={Fault.DIES_BEFORE, Fault.DIES_AFTER})
+        log = open_log(world, store)
+        for _ in range(num_rounds):
+            world.wait(world.random.choice([0.01, 0.1, 2 * 3600.0]))
+            _write_state(log, store)
+            _clean_up(world, store, truncates=truncates)
+
+    return run
+
+
+def _write_state(log: it.TransactionLog, store) -> None:
+    snapshot = log.snapshot()
+    try:
+        store.put_if_absent(state_keys(snapshot.version)[0], pickle.dumps(snapshot))
+    except ObjectExistsError:
+        return
+
+
+def _clean_up(world: World, store, *, truncates: bool) -> None:
+    keys = [meta.key for meta in store.list(LOG_DIRECTORY)]
+    states = sorted(at for key in keys if (at := parse_checkpoint_key(key)) is not None)
+    versions = sorted(at for key in keys if (at := parse_version_key(key)) is not None)
+    if not versions or len(states) < (1 if truncates else 2):
+        return
+    bound = states[-1] + 1 if truncates else states[-2]
+    for version in versions[:-1]:
+        old_enough = world.clock.now_ms() - world.created_ms[version_key(version)] > _FLOOR_MS
+        if version >= bound or not (truncates or old_enough):
+            break
+        store.delete(version_key(version))
+    if truncates:
+        for state in states[:-1]:
+            store.delete(state_keys(state)[0])

@@ -1,0 +1,212 @@
+"""A world in one thread: actors are greenlets that switch at store calls and sleeps; one seed decides everything.
+
+The clock is virtual. `Archive` stands under all faults and remembers every version that was ever created, by whom, and
+who deleted it: what really happened, whatever the actors believe.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import uuid
+from collections.abc import Callable
+
+import greenlet
+import msgspec
+
+from indextables.config import Config
+from indextables.errors import CorruptLogError
+from indextables.protocol.names import parse_version_key
+from indextables.protocol.version_file import decode_version
+from indextables.store import open_store
+from indextables.store.faulty import Call, Fault, FaultyStore, ProcessDied, SharedFate
+
+_worlds = itertools.count()
+
+MAX_STEPS = 20_000
+HOUR_SECONDS = 3600.0
+
+
+class Created(msgspec.Struct):
+    """A version file that was created once."""
+
+    version: int
+    payload: bytes
+    creator: str
+    at_ms: int
+    deleted_by: str | None = None
+
+
+class Archive:
+    """Remembers what was created and deleted in the store under it, seen by one actor."""
+
+    def __init__(self, inner, world: World, actor: str) -> None:
+        self._inner = inner
+        self._world = world
+        self._actor = actor
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        self._inner.put_if_absent(key, data)
+        now_ms = self._world.clock.now_ms()
+        self._world.created_ms[key] = now_ms
+        version = parse_version_key(key)
+        if version is not None:
+            self._world.created.append(Created(version, data, self._actor, now_ms))
+
+    def delete(self, key: str) -> None:
+        self._inner.delete(key)
+        version = parse_version_key(key)
+        for entry in self._world.created:
+            if entry.version == version and entry.deleted_by is None:
+                entry.deleted_by = self._actor
+
+
+def lineage(world: World) -> list[tuple]:
+    """The versions that make up the table: of each number the first that its own creator did not take back.
+
+    A ghost, put where a version was cleaned away, comes later than the version whose place it took. A torn file is no
+    version.
+    """
+    chosen: dict[int, tuple] = {}
+    for entry in world.created:
+        if entry.deleted_by == entry.creator or entry.version in chosen:
+            continue
+        try:
+            chosen[entry.version] = decode_version(entry.payload, entry.version, world.inner.location)
+        except CorruptLogError:
+            continue
+    assert sorted(chosen) == list(range(len(chosen))), f"the lineage has gaps: {sorted(chosen)}"
+    return [chosen[version] for version in range(len(chosen))]
+
+
+class VirtualClock:
+    """Time that passes only when actors sleep or the world says so."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.seconds = 1_700_000_000.0
+
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self._world.wait(seconds)
+
+    def uniform(self) -> float:
+        return self._world.random.random()
+
+    def uuid(self) -> str:
+        return str(uuid.UUID(int=self._world.random.getrandbits(128)))
+
+
+class World:
+    """A store, a clock, actors, and a seed."""
+
+    def __init__(self, seed: int, faults: dict[Fault, float]) -> None:
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.clock = VirtualClock(self)
+        self.faults = faults
+        self.trace: list[str] = []
+        self.current = "setup"
+        self.created_ms: dict[str, int] = {}
+        self.fate = SharedFate()
+        self.created: list[Created] = []
+        self.inner = open_store(f"memory://simulation-{next(_worlds)}/table", Config.resolve())
+        self._actors: dict[str, greenlet.greenlet] = {}
+        self._wakes: dict[str, float] = {}
+        self._main = greenlet.getcurrent()
+        self.pause_probability = 0.02
+
+    def store(self, name: str, allowed: set[Fault] | None = None) -> FaultyStore:
+        """A store for one actor. Every call is a place where others may go on."""
+
+        def script(call: Call) -> Fault:
+            self.wait(0.001)
+            fault = self._choose(call, allowed)
+            said = "" if fault is Fault.NONE else f"  [{fault.value}]"
+            self.trace.append(f"{self.clock.seconds:.3f} {name}: {call.verb} {call.key[-40:]}{said}")
+            return fault
+
+        return FaultyStore(Archive(self.inner, self, name), script, self.fate)
+
+    def _choose(self, call: Call, allowed: set[Fault] | None) -> Fault:
+        for fault, probability in self.faults.items():
+            if allowed is not None and fault not in allowed:
+                continue
+            if fault in _POSSIBLE.get(call.verb, _EVERYWHERE) and self.random.random() < probability:
+                return fault
+        return Fault.NONE
+
+    def spawn(self, name: str, run: Callable[[], None]) -> None:
+        def body() -> None:
+            try:
+                run()
+            except ProcessDied:
+                self.trace.append(f"{self.clock.seconds:.3f} {name}: died")
+
+        self._actors[name] = greenlet.greenlet(body)
+        self._wakes[name] = self.clock.seconds
+
+    def wait(self, seconds: float) -> None:
+        """Let others go on; come back when the time has passed. Outside of a run, time just passes."""
+        if greenlet.getcurrent() is self._main:
+            self.clock.seconds += seconds
+            return
+        if self.random.random() < self.pause_probability:
+            seconds += self.random.choice([1.0, 30.0, 2 * HOUR_SECONDS])
+        self._wakes[self.current] = self.clock.seconds + seconds
+        self._main.switch()
+
+    def run(self) -> None:
+        """Run all actors to their end, one step of one actor at a time."""
+        for _ in range(MAX_STEPS):
+            alive = [name for name, actor in self._actors.items() if not actor.dead]
+            if not alive:
+                break
+            self._deliver_late_puts()
+            self._step(alive)
+        else:
+            raise AssertionError("the simulation does not end")
+        while self.fate.pending:
+            self.current = "network"
+            self.fate.deliver()
+        self.current = "check"
+
+    def _deliver_late_puts(self) -> None:
+        if self.fate.pending and self.random.random() < 0.1:
+            self.current = "network"
+            self.fate.deliver(self.random.randrange(len(self.fate.pending)))
+
+    def _step(self, alive: list[str]) -> None:
+        ready = [name for name in alive if self._wakes[name] <= self.clock.seconds]
+        if not ready:
+            self.clock.seconds = min(self._wakes[name] for name in alive)
+            ready = [name for name in alive if self._wakes[name] <= self.clock.seconds]
+        self.current = self.random.choice(ready)
+        self._actors[self.current].switch()
+
+
+_READ = {Fault.UNAVAILABLE, Fault.DIES_BEFORE}
+_EVERYWHERE = _READ
+_POSSIBLE = {
+    "put_if_absent": {
+        Fault.UNAVAILABLE,
+        Fault.DROPPED,
+        Fault.ANSWER_LOST,
+        Fault.DELAYED,
+        Fault.RETRIED,
+        Fault.FALSE_CONFLICT,
+        Fault.DIES_BEFORE,
+        Fault.DIES_AFTER,
+        Fault.TORN,
+    },
+    "list": _READ | {Fault.STALE},
+    "delete": {Fault.UNAVAILABLE, Fault.ANSWER_LOST, Fault.DIES_BEFORE, Fault.DIES_AFTER},
+}
