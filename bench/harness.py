@@ -17,6 +17,7 @@ Side = Callable[[int], Sequence[float]]
 
 OURS = "indextables"
 THEIRS = "delta-rs"
+THEIRS_WITH_CHECKPOINT = "delta-rs with checkpoint"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """`open`: opening a table of many versions without a checkpoint, and listing its files as Arrow.
 
 Each measurement is a process of its own, so nothing is cached but the operating system's pages. Starting Python and
-importing the library are not counted; everything the library does at its first call is.
+importing the library are not counted; everything the library does at its first call is. A table that delta-rs wrote
+itself has a checkpoint, so delta-rs with one is measured too; it reads the checkpoint instead of the versions.
 """
 
 from __future__ import annotations
@@ -11,30 +12,40 @@ import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 
+import deltalake
+
 from bench import tables
-from bench.harness import OURS, THEIRS, Figure, Goal, Setting, alternate, timed_ms
+from bench.harness import OURS, THEIRS, THEIRS_WITH_CHECKPOINT, Figure, Goal, Setting, alternate, timed_ms
 
 _GOAL = Goal(max_ratio=1.0)
 
 
 def run(setting: Setting) -> list[Figure]:
     count = setting.sizes.num_versions_opened
-    ours, theirs = setting.directory / "ours", setting.directory / "theirs"
+    ours, theirs, checkpointed = (setting.directory / name for name in ("ours", "theirs", "theirs-with-checkpoint"))
     setting.say(f"writing logs of {count} versions")
     tables.build_ours(ours, count)
     tables.build_theirs(theirs, count)
-    for num_files in (tables.num_files_ours(ours), tables.num_files_theirs(theirs)):
+    tables.build_theirs(checkpointed, count)
+    deltalake.DeltaTable(str(checkpointed)).create_checkpoint()
+    listed = [tables.num_files_ours(ours), tables.num_files_theirs(theirs), tables.num_files_theirs(checkpointed)]
+    for num_files in listed:
         if num_files != count:
             raise AssertionError(f"a table of {count} files lists {num_files}")
     times = alternate(
         {
             OURS: lambda _: [_in_new_process(tables.num_files_ours, ours)],
             THEIRS: lambda _: [_in_new_process(tables.num_files_theirs, theirs)],
+            THEIRS_WITH_CHECKPOINT: lambda _: [_in_new_process(tables.num_files_theirs, checkpointed)],
         },
         setting.sizes.num_rounds,
         setting.say,
     )
-    return [Figure(f"open: {count} versions, files as Arrow", times[OURS], times[THEIRS], _GOAL)]
+    name = f"open: {count} versions, files as Arrow"
+    return [
+        Figure(name, times[OURS], times[THEIRS], _GOAL),
+        Figure(f"{name}, {THEIRS_WITH_CHECKPOINT}", times[OURS], times[THEIRS_WITH_CHECKPOINT], Goal()),
+    ]
 
 
 def _in_new_process(list_files: Callable[[Path], int], path: Path) -> float:

@@ -52,6 +52,7 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
 def parse_timestamp_ms(text: str) -> int:
@@ -59,10 +60,13 @@ def parse_timestamp_ms(text: str) -> int:
     moment = datetime.datetime.fromisoformat(text.strip())
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
-    return int(moment.timestamp() * 1000)
+    return (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
 
 
 def format_timestamp_ms(milliseconds: int) -> str:
     """Milliseconds since 1970 as ISO-8601 in UTC, to the millisecond."""
-    moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
+    try:
+        moment = _EPOCH + datetime.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms since 1970"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

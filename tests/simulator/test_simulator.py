@@ -188,7 +188,7 @@ def test_faults_really_happen() -> None:
     told, faults = set(), set()
     often = {fault: 3 * probability for fault, probability in {**NETWORK, **DEATHS, **STALE}.items()}
     for seed in range(60):
-        world, book = simulate(seed, cleaned, often)
+        world, book = simulate(seed, mixed if seed % 2 else cleaned, often)
         told |= {entry.told.partition(":")[0] for entry in book.done}
         faults |= {line.partition("[")[2] for line in world.trace if "[" in line}
     assert {"acknowledged", "conflict", "unknown", "died", "failed"} <= told

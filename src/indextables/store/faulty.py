@@ -153,9 +153,11 @@ class FaultyStore:
         return self._finish(self._next(verb, key), key, read)
 
     def _finish(self, fault: Fault, key: str, call: Callable[[], _Result]) -> _Result:
-        result = call()
-        if fault is Fault.DIES_AFTER:
-            self._die()
+        try:
+            result = call()
+        finally:
+            if fault is Fault.DIES_AFTER:
+                self._die()
         if fault in (Fault.ANSWER_LOST, Fault.DELAYED):
             raise StorageError(f"injected: `{key}`: {fault.value}")
         return result

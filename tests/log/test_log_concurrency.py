@@ -1,0 +1,114 @@
+"""Many processes and threads on one table: every commit is there once, and no version is missing."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import random
+
+import pytest
+from tests.conftest import SCHEMA, make_add
+
+import indextables as it
+from indextables.errors import CommitConflictError
+from indextables.protocol.actions import Add, Remove
+from indextables.protocol.version_file import commit_info
+
+NUM_PROCESSES = 8
+NUM_COMMITS = 50
+
+
+def _append_many(url: str, who: int) -> list[int]:
+    log = it.TransactionLog(url)
+    return [log.add_files([make_add(f"splits/split-{who}-{number}.split")]) for number in range(NUM_COMMITS)]
+
+
+def _do_anything(url: str, who: int) -> list[tuple[str, int, list[str], list[str]]]:
+    """What this process committed: operation, version, removed (of replaces), added."""
+    log, chance, done = it.TransactionLog(url), random.Random(who), []
+    for number in range(NUM_COMMITS // 2):
+        name = f"splits/split-{who}-{number}.split"
+        kind = chance.choice(["append", "append", "append", "overwrite", "replace"])
+        if kind == "append":
+            done.append((kind, log.add_files([make_add(name)]), [], [name]))
+        elif kind == "overwrite":
+            done.append((kind, log.overwrite_files([make_add(name)]), [], [name]))
+        else:
+            live = log.list_files()["path"].to_pylist()
+            sources = chance.sample(live, k=min(2, len(live)))
+            try:
+                if sources:
+                    done.append((kind, log.replace_files(sources, [make_add(name)]), sources, [name]))
+            except CommitConflictError:
+                done.append(("lost", -1, sources, [name]))
+    return done
+
+
+def _in_processes(work, url: str) -> list:
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(NUM_PROCESSES, mp_context=context) as pool:
+        return list(pool.map(work, [url] * NUM_PROCESSES, range(NUM_PROCESSES)))
+
+
+@pytest.mark.slow
+def test_eight_processes_append_fifty_times_each(tmp_path) -> None:
+    log = it.TransactionLog(tmp_path / "t")
+    log.initialize(SCHEMA)
+    versions = [version for answers in _in_processes(_append_many, log.url) for version in answers]
+    total = NUM_PROCESSES * NUM_COMMITS
+    assert sorted(versions) == list(range(1, total + 1))
+    assert log.versions() == list(range(total + 1))
+    added = [
+        action.path for version in log.versions() for action in log.read_version(version) if isinstance(action, Add)
+    ]
+    assert len(added) == len(set(added)) == total
+    assert sorted(log.list_files()["path"].to_pylist()) == sorted(added)
+
+
+@pytest.mark.slow
+def test_eight_processes_append_overwrite_and_replace(tmp_path) -> None:
+    log = it.TransactionLog(tmp_path / "t")
+    log.initialize(SCHEMA)
+    done = [entry for answers in _in_processes(_do_anything, log.url) for entry in answers]
+    committed = sorted((entry for entry in done if entry[0] != "lost"), key=lambda entry: entry[1])
+    assert [entry[1] for entry in committed] == list(range(1, len(committed) + 1))
+    live: set[str] = set()
+    for kind, version, removed, added in committed:
+        if kind == "overwrite":
+            removed = sorted(live)
+        assert set(removed) <= live
+        live = (live - set(removed)) | set(added)
+        actions = log.read_version(version)
+        assert {action.path for action in actions if isinstance(action, Remove)} == set(removed)
+        assert [action.path for action in actions if isinstance(action, Add)] == added
+        if version % 20 == 0:
+            assert set(log.snapshot(version=version).files["path"].to_pylist()) == live
+    lost = {entry[3][0] for entry in done if entry[0] == "lost"}
+    assert set(log.list_files()["path"].to_pylist()) == live
+    assert not lost & live
+
+
+def test_threads_share_one_handle(tmp_path) -> None:
+    log = it.TransactionLog(tmp_path / "t", options={"transaction.retry.baseDelayMs": 5})
+    log.initialize(SCHEMA)
+
+    def work(who: int) -> list[int]:
+        versions = []
+        for number in range(10):
+            versions.append(log.add_files([make_add(f"splits/{who}-{number}.split")]))
+            assert f"splits/{who}-{number}.split" in log.list_files()["path"].to_pylist()
+            assert log.snapshot(version=versions[-1]).version == versions[-1]
+        return versions
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        versions = [version for answers in pool.map(work, range(4)) for version in answers]
+    assert sorted(versions) == list(range(1, 41))
+    assert log.snapshot().num_files == 40
+
+
+def test_every_version_names_its_parent(log) -> None:
+    for number in range(3):
+        it.TransactionLog(log.url).add_files([make_add(f"{number}.split")])
+    infos = [commit_info(log.read_version(version)) for version in (1, 2, 3)]
+    assert infos[0].parent_txn_id == log.metadata().id
+    assert [info.parent_txn_id for info in infos[1:]] == [info.txn_id for info in infos[:-1]]

@@ -1,0 +1,125 @@
+"""Creating a table: version 0, once, whatever happens."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.conftest import SCHEMA, make_add
+
+import indextables as it
+from indextables.config import Config
+from indextables.errors import ConfigError, SchemaError, StorageError, TableExistsError, TableNotFoundError
+from indextables.protocol.actions import Metadata, Protocol
+from indextables.store import open_store
+from indextables.store.faulty import Fault, FaultyStore, SharedFate
+
+
+def test_version_0_holds_one_protocol_and_one_metadata(log) -> None:
+    protocol, metadata = log.read_version(0)
+    assert isinstance(protocol, Protocol)
+    assert isinstance(metadata, Metadata)
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (4, 4)
+    assert protocol.reader_features == protocol.writer_features == ("avroState", "schemaDeduplication")
+    assert log.schema() == SCHEMA
+    assert log.versions() == [0]
+    assert log.list_files().num_rows == 0
+
+
+def test_initialising_again_changes_nothing(log) -> None:
+    before = log.read_version(0)
+    assert log.initialize(SCHEMA) is False
+    assert it.TransactionLog(log.url).read_version(0) == before
+
+
+@pytest.mark.parametrize(
+    ("schema", "partition_columns", "what"),
+    [
+        (pa.schema([("id", pa.int32())]), (), "another schema"),
+        (SCHEMA, ("day",), "partitioned by"),
+    ],
+)
+def test_initialising_another_table_in_its_place_is_refused(log, schema, partition_columns, what) -> None:
+    with pytest.raises(SchemaError, match=what):
+        log.initialize(schema, partition_columns=partition_columns)
+    assert log.versions() == [0]
+
+
+@pytest.mark.parametrize("columns", [("nothing",), ("day", "day"), ("id", "message", "day"), "day"])
+def test_partition_columns_must_fit(tmp_path, columns) -> None:
+    with pytest.raises(SchemaError):
+        it.TransactionLog(tmp_path / "t").initialize(SCHEMA, partition_columns=columns)
+    assert not (tmp_path / "t").exists()
+
+
+def test_spark_json_is_a_schema_too(tmp_path) -> None:
+    text = '{"type":"struct","fields":[{"name":"a","type":"long","nullable":false,"metadata":{}}]}'
+    log = it.TransactionLog(tmp_path / "t")
+    log.initialize(text)
+    assert log.schema() == pa.schema([pa.field("a", pa.int64(), nullable=False)])
+    assert log.metadata().schema_string == text
+
+
+def test_a_bad_property_is_refused_before_anything_is_written(tmp_path) -> None:
+    with pytest.raises(ConfigError, match=r"checkpoint\.interval"):
+        it.TransactionLog(tmp_path / "t").initialize(SCHEMA, configuration={"checkpoint.interval": "often"})
+    assert not (tmp_path / "t").exists()
+
+
+def test_nothing_there_is_an_error_with_the_known_words(tmp_path) -> None:
+    with pytest.raises(TableNotFoundError, match="No transaction log found"):
+        it.TransactionLog(tmp_path / "none").list_files()
+    with pytest.raises(FileNotFoundError):
+        it.Table.open(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_create_refuses_a_table_that_is_there(tmp_path) -> None:
+    it.Table.create(tmp_path / "t", SCHEMA)
+    with pytest.raises(TableExistsError):
+        it.Table.create(tmp_path / "t", SCHEMA)
+
+
+class _Overwriting:
+    """A server that ignores the condition of a conditional put."""
+
+    def __init__(self, inner) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        self._inner.put(key, data)
+
+
+def test_a_store_that_ignores_put_if_absent_is_refused(tmp_path) -> None:
+    inner = open_store(str(tmp_path / "t"), Config.resolve())
+    with pytest.raises(StorageError, match="ignores put-if-absent"):
+        it.TransactionLog(tmp_path / "t", store=_Overwriting(inner)).initialize(SCHEMA)
+    assert list(inner.list()) == []
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.ANSWER_LOST, Fault.RETRIED, Fault.DELAYED, Fault.FALSE_CONFLICT, Fault.DROPPED]
+)
+def test_a_lost_answer_of_version_0_is_settled_by_its_id(fault, tmp_path) -> None:
+    inner = open_store(str(tmp_path / "t"), Config.resolve())
+    faults = iter([fault])
+
+    def script(call):
+        first = call.verb == "put_if_absent" and call.key.endswith("000.json")
+        return next(faults, Fault.NONE) if first else Fault.NONE
+
+    fate = SharedFate()
+    options = {"transaction.retry.baseDelayMs": 0}
+    log = it.TransactionLog(tmp_path / "t", store=FaultyStore(inner, script, fate), options=options)
+    assert log.initialize(SCHEMA) is True
+    while fate.pending:
+        fate.deliver()
+    assert it.TransactionLog(tmp_path / "t").versions() == [0]
+    assert log.add_files([make_add("a.split")]) == 1
+
+
+def test_probes_leave_nothing_behind(log) -> None:
+    keys = [meta.key for meta in open_store(log.url, Config.resolve()).list()]
+    assert keys == ["_transaction_log/00000000000000000000.json"]
