@@ -19,7 +19,7 @@ Tree = frozenset[tuple[str, bytes]]
 
 
 class PowerCut(BaseException):
-    """The end of everything that was not synced, which no `except Exception` survives. Every later call of the same disk raises it again."""
+    """The end of everything that was not synced. Every later call of the same disk raises it again."""
 
 
 class ProcessKilled(BaseException):

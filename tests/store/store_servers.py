@@ -113,12 +113,13 @@ def azurite_server(directory: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def recording_server(status: int, body: str = "") -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A server with one answer to everything; its endpoint, and the headers of what it was asked."""
+    """A server with one answer to everything; its endpoint, and the path and headers of what it was asked."""
     asked: list[dict[str, str]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append({name.lower(): value for name, value in self.headers.items()})
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            asked.append({**headers, ":path": self.path})
             self.rfile.read(int(self.headers.get("content-length", 0)))
             self.send_response(status)
             self.send_header("content-length", str(len(body.encode())))

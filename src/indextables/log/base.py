@@ -37,6 +37,6 @@ def refuse_unread_state(segment: Segment, url: str) -> NoReturn:
     """The newest version stands on a state that nobody here can read."""
     raise CheckpointError(
         f"cannot read `{url}` because its files stand in the state of version {max(segment.checkpoints, default=-1)}, "
-        "which could not be read, and its version files do not reach back to version 0",
+        "which could not be read, and the version files that are there do not make it up",
         hint="its version files and protocol can be read: `indextables log`",
     )

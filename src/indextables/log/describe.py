@@ -11,6 +11,7 @@ import pyarrow as pa
 from indextables.log.files import FILES_SCHEMA
 from indextables.log.reader import LogReader
 from indextables.log.replay import VersionFile
+from indextables.log.segment import version_files
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.names import version_key
 
@@ -72,9 +73,7 @@ DESCRIBE_SCHEMA = pa.schema(
 
 def describe_log(reader: LogReader) -> pa.Table:
     """Every action of every version that is there, in order."""
-    segment = reader.segment()
-    files = reader.read_versions(range(segment.oldest, segment.newest + 1)) if segment.newest_file else []
-    return describe_versions(files)
+    return describe_versions(reader.read_versions(version_files(reader.store, reader.segment())))
 
 
 def describe_versions(files: list[VersionFile]) -> pa.Table:

@@ -27,7 +27,7 @@ from indextables.log.replay import (
     newest_definitions,
     recorded_time_ms,
 )
-from indextables.log.segment import Segment, grow_segment, whole_segment
+from indextables.log.segment import Segment, grow_segment, version_files, whole_segment
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.features import LEGACY_PROTOCOL, check_readable
@@ -146,7 +146,7 @@ class LogReader:
         newest = self.segment().newest
         found: Metadata | None = self.cache.metadata.get(newest)
         if found is None:
-            found = self.head()[1].metadata
+            found = self._definitions().metadata
             self.cache.metadata.put(newest, found)
         return found
 
@@ -155,9 +155,18 @@ class LogReader:
         newest = self.segment().newest
         found: Protocol | None = self.cache.protocol.get(newest)
         if found is None:
-            found = self.head()[1].protocol
+            found = self._definitions().protocol
             self.cache.protocol.put(newest, found)
         return found
+
+    def _definitions(self) -> Head:
+        """The head; of a table whose states cannot be read, what version 0 says, which they leave as it is."""
+        try:
+            return self.head()[1]
+        except CheckpointError:
+            if 0 not in version_files(self.store, self.segment()):
+                raise
+            return fold(None, [self.read_version(0)])
 
     def _despite_clean_up(self, read: Callable[[], _Read]) -> _Read:
         """Read again from a new listing where a clean-up took a file away in the middle of the reading."""
@@ -245,9 +254,13 @@ class LogReader:
 
     def _check_follower(self, segment: Segment, wanted: int) -> None:
         """Refuse an old version on which the one after it does not stand: its writer died before taking it back."""
-        if not (segment.covers(wanted) and segment.covers(wanted + 1)):
+        cleaned_up = segment.oldest > 0
+        if not (cleaned_up and segment.covers(wanted) and segment.covers(wanted + 1)):
             return
-        follower = self.read_version(wanted + 1).info
+        try:
+            follower = self.read_version(wanted + 1).info
+        except CorruptLogError:
+            return
         own = mark_of(self.read_version(wanted).actions)
         if follower is not None and follower.parent_txn_id not in (None, own):
             raise self._unreachable(segment, wanted)

@@ -145,6 +145,13 @@ def _list(store: ObjectStore, after: str) -> tuple[dict[int, ObjectMeta], set[in
     return versions, checkpoints
 
 
+def version_files(store: ObjectStore, segment: Segment) -> list[int]:
+    """All version files that are there up to the newest version, also those that a state has made superfluous."""
+    if segment.oldest == 0:
+        return list(range(segment.newest + 1))
+    return sorted(version for version in _list(store, "")[0] if version <= segment.newest)
+
+
 def list_from(store: ObjectStore, version: int) -> tuple[dict[int, ObjectMeta], set[int]]:
     """The version files from `version` on, and the states and checkpoints at or above it, in one list call."""
     versions, checkpoints = _list(store, version_key(version - 1) if version > 0 else "")

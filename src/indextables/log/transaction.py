@@ -86,8 +86,9 @@ class Transaction:
         if isinstance(answer, Done):
             return CommitResult(answer.version, None, committed=False)
         check_writable(now.protocol, self.reader.url)
-        actions = (self._commit_info(now, answer, timestamp_ms), *answer.actions)
-        return self._put(segment, now, answer, actions, timestamp_ms)
+        actions = checked(answer.actions, now.version + 1, self.reader.store.location)
+        info = self._commit_info(now, answer, actions, timestamp_ms)
+        return self._put(segment, now, answer, VersionFile(now.version + 1, (info, *actions), timestamp_ms))
 
     def _newest(self) -> tuple[Segment, Head]:
         """What stands now. The first attempt trusts what is known: if that is old, the put loses and says so."""
@@ -97,22 +98,18 @@ class Transaction:
             return known
         return self.reader.head()
 
-    def _put(
-        self, segment: Segment, now: Head, plan: Plan, actions: Sequence[Action], timestamp_ms: int
-    ) -> CommitResult:
-        version = now.version + 1
-        file = VersionFile(version, checked(actions, version, self.reader.store.location), timestamp_ms)
+    def _put(self, segment: Segment, now: Head, plan: Plan, file: VersionFile) -> CommitResult:
         payload = encode_version(file.actions, compress=self.config[settings.TRANSACTION_COMPRESSION_ENABLED])
         committer = Committer(self.reader.store, self.config, self.clock, self.bases)
-        outcome, grown = committer.put(Attempt(version, payload, self._txn_id), segment)
+        outcome, grown = committer.put(Attempt(file.version, payload, self._txn_id), segment)
         if outcome is Outcome.MOVED:
             self.reader.forget()
         if outcome is not Outcome.WON:
             raise _LostRaceError
         self.reader.committed(grown, advance(now, [file]), file)
-        return CommitResult(version, self._txn_id, plan.dropped_groups)
+        return CommitResult(file.version, self._txn_id, plan.dropped_groups)
 
-    def _commit_info(self, now: Head, plan: Plan, timestamp_ms: int) -> CommitInfo:
+    def _commit_info(self, now: Head, plan: Plan, actions: Sequence[Action], timestamp_ms: int) -> CommitInfo:
         assert self._start is not None  # noqa: S101 - set by the attempt that asks
         batch: Batch | None = getattr(self.operation, "batch", None)
         return CommitInfo(
@@ -122,9 +119,9 @@ class Transaction:
             engine=ENGINE,
             read_version=self._start.version,
             parent_txn_id=now.txn_id if now.version > 0 else now.metadata.id,
-            num_actions=len(plan.actions),
+            num_actions=len(actions),
             parameters=dict(plan.parameters),
-            metrics=_metrics(plan.actions),
+            metrics=_metrics(actions),
             application_id=batch.application_id if batch else None,
             batch_id=batch.batch_id if batch else None,
         )
@@ -132,6 +129,8 @@ class Transaction:
 
 def checked(actions: Sequence[Action], version: int, table: Location) -> tuple[Action, ...]:
     """The actions as a reader would get them. What could not be read is never written."""
+    if not actions:
+        return ()
     try:
         return decode_version(encode_version(actions, compress=False), version, table)
     except CorruptLogError as error:

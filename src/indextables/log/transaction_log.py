@@ -34,6 +34,7 @@ from indextables.log.operations import (
 )
 from indextables.log.pools import SHARED_POOLS, Pools
 from indextables.log.reader import LogReader
+from indextables.log.segment import version_files
 from indextables.log.skips import FileList, in_cooldown, without_paths
 from indextables.log.snapshot import Snapshot
 from indextables.log.time_travel import version_at
@@ -192,19 +193,18 @@ class TransactionLog:
         return self._reader.snapshot(max_staleness_seconds=max_staleness_seconds).files
 
     def versions(self) -> list[int]:
-        """The versions whose files are there, without a gap, oldest first."""
-        segment = self._reader.segment()
-        return list(range(segment.oldest, segment.newest + 1)) if segment.newest_file is not None else []
+        """The versions whose files are there, oldest first."""
+        return version_files(self._store, self._reader.segment())
 
     def read_version(self, version: int) -> list[Action]:
         """The actions of one version, in order."""
         try:
             return list(self._reader.read_version(version).actions)
         except ObjectNotFoundError as error:
-            segment = self._reader.segment()
+            there = self.versions()
             raise RetentionError(
                 f"cannot read version {version} of `{self.url}` because its file is not there",
-                hint=f"there are the versions {segment.oldest} to {segment.newest}",
+                hint=f"there are files of the versions {there[0]} to {there[-1]}" if there else None,
             ) from error
 
     def schema(self) -> pa.Schema:
