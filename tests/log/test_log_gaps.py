@@ -30,7 +30,7 @@ def test_a_gap_stops_readers_with_a_warning_and_refuses_writers(five, tmp_path, 
         assert live_paths(log) == ["1.split", "2.split"]
     assert "version 3" in caplog.text
     assert "reading stops at version 2" in caplog.text
-    with pytest.raises(CorruptLogError, match="version 3 .* is missing") as caught:
+    with pytest.raises(CorruptLogError, match=r"version 3 .* is missing") as caught:
         log.add_files([make_add("x.split")])
     assert "REPAIR INDEXFILES TRANSACTION LOG" in str(caught.value)
     assert not (tmp_path / "table" / version_key(3)).exists()

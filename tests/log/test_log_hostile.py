@@ -157,7 +157,7 @@ def test_a_table_too_new_to_write_stays_readable(put) -> None:
         lambda: log.add_files([make_add("x.split")]),
         lambda: log.overwrite_files([]),
         lambda: log.set_properties({"a": "b"}),
-        lambda: log.upgrade_protocol(),
+        log.upgrade_protocol,
     ):
         with pytest.raises(ProtocolError, match="writer version 5"):
             write()

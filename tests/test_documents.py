@@ -1,0 +1,124 @@
+"""The documents are true: the module list is the tree, the examples run, the public names are frozen."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import indextables as it
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "indextables"
+
+
+def modules() -> set[str]:
+    names = {".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in SOURCE.rglob("*.py")}
+    return {name.removesuffix(".__init__") for name in names if name != "__init__"}
+
+
+def test_the_module_list_of_the_architecture_is_the_tree() -> None:
+    listed = re.findall(r"^\| `([\w.]+)` \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == modules()
+
+
+def test_modules_are_small_and_say_what_they_are() -> None:
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
+        assert len(text.splitlines()) <= 400, path
+        assert ast.get_docstring(ast.parse(text)), path
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def test_the_examples_of_the_readme_run(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), {"it": it})
+    commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ index")]
+    assert len(commands) >= 4
+    script = str(Path(sys.executable).parent / "indextables")
+    for command in commands:
+        words = shlex.split(command.partition("|")[0])
+        done = subprocess.run([script, *words[1:]], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+
+
+def test_the_make_targets_of_the_readme_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"help", "setup", "test", "check", "demo", "bench", "clean"} <= targets
+    assert set(re.findall(r"\$ make (\w+)", (ROOT / "README.md").read_text())) <= targets
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+            assert (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_the_pins_are_names_and_versions_only() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert len(lines) > 20
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!+-]+", line) for line in lines)
+
+
+PUBLIC = {"Table", "TransactionLog", "__version__", "actions", "errors"}
+LOG = {
+    "add_files",
+    "cache_stats",
+    "describe",
+    "files_in_cooldown",
+    "filter_files_in_cooldown",
+    "history",
+    "initialize",
+    "invalidate_cache",
+    "is_in_cooldown",
+    "last_checkpoint",
+    "list_files",
+    "metadata",
+    "overwrite_files",
+    "protocol",
+    "read_version",
+    "reader",
+    "record_skipped_file",
+    "replace_files",
+    "replace_groups",
+    "schema",
+    "set_properties",
+    "skipped_files",
+    "snapshot",
+    "upgrade_protocol",
+    "url",
+    "versions",
+}
+
+
+@pytest.mark.parametrize(("thing", "names"), [(it.TransactionLog, LOG)])
+def test_public_names_are_frozen(thing, names) -> None:
+    assert {name for name in dir(thing) if not name.startswith("_")} == names
+
+
+def test_the_top_is_frozen() -> None:
+    assert set(it.__all__) == PUBLIC
+
+
+def test_errors_have_one_root_and_pickle() -> None:
+    import pickle
+
+    kinds = [kind for kind in vars(it.errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    assert len(kinds) > 15
+    for kind in kinds:
+        assert issubclass(kind, it.errors.IndexTablesError)
+        copy = pickle.loads(pickle.dumps(kind("cannot x because y", hint="do z")))
+        assert type(copy) is kind
+        assert str(copy) == "cannot x because y\nhint: do z"
+        assert copy.hint == "do z"
