@@ -19,7 +19,8 @@
     └── StorageError                the object store failed or refused
         ├── ObjectExistsError       a create found its key taken (also a FileExistsError)
         ├── ObjectNotFoundError     no object under that key (also a FileNotFoundError)
-        └── StorageDeniedError      no permission (also a PermissionError)
+        └── StorageRefusedError     the store said no, and nothing was applied
+            └── StorageDeniedError  no permission (also a PermissionError)
 
 Messages read *cannot X because Y*, with values in backticks, and a `hint:` line where there is one. Credentials never
 stand in them.
@@ -115,7 +116,11 @@ class ObjectNotFoundError(StorageError, FileNotFoundError):
     """There is no object under the key."""
 
 
-class StorageDeniedError(StorageError, PermissionError):
+class StorageRefusedError(StorageError):
+    """The store said a clear no, as for a full disk: nothing was applied."""
+
+
+class StorageDeniedError(StorageRefusedError, PermissionError):
     """The store refused for want of permission or credentials: nothing was applied."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 import pyarrow as pa
 import pytest
@@ -10,12 +12,21 @@ from tests.conftest import SCHEMA, live_paths, make_add
 
 import indextables as it
 from indextables.config import Config
-from indextables.errors import CommitConflictError, CommitStateUnknownError, ConfigError, ProtocolError, SchemaError
+from indextables.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    ConfigError,
+    ProtocolError,
+    SchemaError,
+    StorageRefusedError,
+)
 from indextables.protocol.actions import Add, CommitInfo, Metadata, Remove
 from indextables.protocol.doc_mapping import doc_mapping_hash
 from indextables.protocol.names import version_key
-from indextables.store import open_store
+from indextables.store import open_store, parse_location
+from indextables.store.disk import Disk
 from indextables.store.faulty import Fault, FaultyStore, SharedFate
+from indextables.store.local import LocalStore
 
 UNCLEAR = [Fault.ANSWER_LOST, Fault.RETRIED, Fault.DELAYED, Fault.FALSE_CONFLICT, Fault.DROPPED, Fault.UNAVAILABLE]
 
@@ -327,3 +338,40 @@ def test_an_absolute_path_inside_is_written_relative(log) -> None:
 def test_nothing_to_replace_is_an_error(log) -> None:
     with pytest.raises(ConfigError, match="no file to be replaced"):
         log.replace_files([], [make_add("a.split")])
+
+
+class _FullDisk(Disk):
+    def write_new(self, path, chunks) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class _DiskThatCannotSync(Disk):
+    """Names are given, and then the directory cannot be synced, the first times that it is tried."""
+
+    def __init__(self, num_failures: int) -> None:
+        self.remaining = num_failures
+
+    def sync_directory(self, path: str) -> None:
+        if path.endswith("_transaction_log") and self.remaining > 0:
+            self.remaining -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync_directory(path)
+
+
+def test_a_full_disk_is_said_at_once(log) -> None:
+    handle = it.TransactionLog(log.url, store=LocalStore(parse_location(log.url), disk=_FullDisk()))
+    with pytest.raises(StorageRefusedError, match="No space left"):
+        handle.add_files([make_add("a.split")])
+    assert log.versions() == [0]
+
+
+def test_a_commit_counts_only_once_it_is_synced(log) -> None:
+    options = {"transaction.retry.baseDelayMs": 0, "transaction.retry.maxAttempts": 3}
+
+    def handle(num_failures: int) -> it.TransactionLog:
+        disk = _DiskThatCannotSync(num_failures)
+        return it.TransactionLog(log.url, store=LocalStore(parse_location(log.url), disk=disk), options=options)
+
+    assert handle(2).add_files([make_add("a.split")]) == 1
+    with pytest.raises(CommitStateUnknownError, match="version 2"):
+        handle(100).add_files([make_add("b.split")])

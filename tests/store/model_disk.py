@@ -112,6 +112,11 @@ class ModelDisk(Disk):
         self._change(path, Directory())
         self._step()
 
+    def remove_directory(self, path: str) -> None:
+        """What a user may do behind the store's back."""
+        os.rmdir(path)
+        self._change(path, None)
+
     def sync_directory(self, path: str) -> None:
         self._check()
         if self._syncs_directories and (path == self._root or path.startswith(self._root + "/")):

@@ -85,8 +85,8 @@ def moto_server() -> Iterator[str]:
 
 
 def azurite_path() -> str | None:
-    """Where Azurite is installed on this machine, if it is."""
-    return shutil.which("azurite")
+    """Where Azurite is installed, on this machine or in this checkout, if it is."""
+    return shutil.which("azurite") or shutil.which("azurite", path="node_modules/.bin")
 
 
 @contextlib.contextmanager

@@ -178,16 +178,15 @@ def test_power_cut_test_notices_a_store_that_trusts_every_directory_it_finds(tmp
     assert promises_broken_after_a_kill(tmp_path) == {"new/deep/second is None"}
 
 
-def test_local_put_syncs_a_directory_that_was_made_anew(tmp_path):
+def test_local_put_makes_a_directory_anew_that_others_removed(tmp_path):
     disk = ModelDisk(str(tmp_path / "t"))
     store = local(tmp_path / "t", disk)
-    store.put("d/k", OLD)
-    disk.unlink(str(tmp_path / "t/d/k"))
-    os.rmdir(tmp_path / "t/d")
-    (tmp_path / "another").mkdir()  # takes the inode that was freed
-    disk.make_directory(str(tmp_path / "t/d"))
-    store.put("d/k", NEW)
-    assert judge(disk, {"d/k": NEW}, {}) == set()
+    store.put("a/b/k", OLD)
+    disk.unlink(str(tmp_path / "t/a/b/k"))
+    for path in ("t/a/b", "t/a"):
+        disk.remove_directory(str(tmp_path / path))
+    store.put("a/b/k", NEW)
+    assert judge(disk, {"a/b/k": NEW}, {}) == set()
 
 
 class SyncRecorder:
@@ -326,6 +325,23 @@ def test_local_permissions_are_storage_errors(tmp_path):
                 verb()
     finally:
         os.chmod(tmp_path / "d", 0o700)
+
+
+def test_local_refusals_of_the_system_are_storage_errors(tmp_path, monkeypatch):
+    store = local(tmp_path)
+    store.put("d/k", b"x")
+
+    def refuse(path: object, *_args: object, **_named: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        for verb in (lambda: store.get("d/k"), lambda: store.get_range("d/k", 0, 1), lambda: keys(store)):
+            with pytest.raises(StorageDeniedError, match="Permission denied"):
+                verb()
+    monkeypatch.setattr(os, "stat", refuse)
+    with pytest.raises(StorageDeniedError, match="cannot look at `d/k`"):
+        store.head("d/k")
 
 
 def test_local_parent_that_may_not_be_written_needs_no_sync(tmp_path, monkeypatch):

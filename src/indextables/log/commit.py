@@ -35,8 +35,8 @@ from indextables.errors import (
     IndexTablesError,
     ObjectExistsError,
     ObjectNotFoundError,
-    StorageDeniedError,
     StorageError,
+    StorageRefusedError,
 )
 from indextables.log.base import BaseSource
 from indextables.log.segment import Segment, find_version, list_from
@@ -141,7 +141,7 @@ class Committer:
             return attempt.mark
         except ObjectExistsError as error:
             said: StorageError = error
-        except (StorageDeniedError, ObjectNotFoundError) as error:
+        except (StorageRefusedError, ObjectNotFoundError) as error:
             said = refusal = error
         except StorageError as error:
             said = error
@@ -150,6 +150,9 @@ class Committer:
         except StorageError as error:
             self._in_doubt = True
             raise _UnclearError(error.message) from error
+        if mark == attempt.mark and not self._store.is_remote and not isinstance(said, ObjectExistsError):
+            # The file is there, but whether it will survive a power cut is not known before a put has synced it.
+            raise _UnclearError(said.message)
         if mark is not None:
             return mark
         if refusal is not None and not self._in_doubt:

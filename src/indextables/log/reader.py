@@ -16,7 +16,7 @@ from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError, RetentionError
 from indextables.log.base import BaseSource, refuse_unread_state
-from indextables.log.cache import LogCache
+from indextables.log.cache import MAX_VERSIONS, LogCache
 from indextables.log.pools import VERSION_READING, InlinePools, Pools
 from indextables.log.replay import (
     VersionFile,
@@ -115,11 +115,13 @@ class LogReader:
         return file
 
     def read_versions(self, versions: Iterable[int]) -> list[VersionFile]:
-        """Several version files, side by side where that pays."""
+        """Several version files, side by side where that pays; only what fits into the cache goes through it."""
+        wanted = list(versions)
+        kept = set(wanted[-MAX_VERSIONS:])
         return self._pools.map(
             VERSION_READING,
-            self.read_version,
-            list(versions),
+            lambda version: self.read_version(version) if version in kept else self._read(version),
+            wanted,
             workers=self._workers,
             timeout_seconds=self._timeout_seconds,
         )

@@ -18,8 +18,8 @@ Int = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class _Action(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    pass
+class _Action(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """No action can be part of a reference cycle, and a log may hold millions: the collector is spared them."""
 
 
 class Protocol(_Action, frozen=True):
@@ -79,7 +79,7 @@ class Add(_Action, frozen=True):
     uncompressed_size_bytes: Count | None = None
 
     def __post_init__(self) -> None:
-        _drop_nulls(self.partition_values)
+        _drop_nulls(self)
 
 
 class Remove(_Action, frozen=True):
@@ -94,8 +94,7 @@ class Remove(_Action, frozen=True):
     tags: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
-        if self.partition_values is not None:
-            _drop_nulls(self.partition_values)
+        _drop_nulls(self)
 
 
 class Skip(_Action, frozen=True):
@@ -111,8 +110,7 @@ class Skip(_Action, frozen=True):
     skip_count: Int = msgspec.field(default_factory=lambda: 1)
 
     def __post_init__(self) -> None:
-        if self.partition_values is not None:
-            _drop_nulls(self.partition_values)
+        _drop_nulls(self)
 
 
 class CommitInfo(_Action, frozen=True):
@@ -138,8 +136,9 @@ class CommitInfo(_Action, frozen=True):
 Action = Protocol | Metadata | Add | Remove | Skip | CommitInfo
 
 
-def _drop_nulls(values: dict[str, str | None]) -> None:
+def _drop_nulls(action: Add | Remove | Skip) -> None:
     """A null partition value is a key that is left out, however it was written."""
-    if None in values.values():
-        for key in [key for key, value in values.items() if value is None]:
-            del values[key]
+    values = action.partition_values
+    if isinstance(values, dict) and None in values.values():
+        kept = {key: value for key, value in values.items() if value is not None}
+        msgspec.structs.force_setattr(action, "partition_values", kept)

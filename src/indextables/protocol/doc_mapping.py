@@ -23,10 +23,11 @@ HASH_LENGTH = 16
 def canonical_json(mapping_json: str) -> str:
     """The mapping in its one canonical spelling."""
     try:
-        value = msgspec.json.decode(mapping_json)
-    except (msgspec.DecodeError, RecursionError) as error:
+        return msgspec.json.encode(_canonical(msgspec.json.decode(mapping_json))).decode()
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise SchemaError(f"cannot hash a doc mapping because it is not JSON: {error}") from error
-    return msgspec.json.encode(_canonical(value)).decode()
+    except RecursionError as error:
+        raise SchemaError("cannot hash a doc mapping because it is nested too deeply") from error
 
 
 def doc_mapping_hash(mapping_json: str) -> str:

@@ -7,7 +7,6 @@ from indextables.protocol.actions import Protocol
 
 READER_VERSION = 4
 WRITER_VERSION = 4
-FEATURES_SINCE_VERSION = 3
 KNOWN_FEATURES = frozenset(
     {
         "avroState",
@@ -72,7 +71,7 @@ def _check(version: int, features: tuple[str, ...] | None, supported: int, what:
             hint="upgrade indextables",
         )
     unknown = sorted(set(features or ()) - KNOWN_FEATURES)
-    if unknown and version >= FEATURES_SINCE_VERSION:
+    if unknown:
         raise ProtocolError(
             f"cannot {what} because it needs the {role} features `{'`, `'.join(unknown)}`, which are not known here",
             hint="upgrade indextables",
@@ -80,5 +79,6 @@ def _check(version: int, features: tuple[str, ...] | None, supported: int, what:
 
 
 def _union(left: tuple[str, ...] | None, right: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """All features of both, in the order of the left one where that has them all."""
     both = {*(left or ()), *(right or ())}
-    return tuple(sorted(both)) or None
+    return left if both == set(left or ()) else tuple(sorted(both))

@@ -29,5 +29,7 @@ def decode_last_checkpoint(data: bytes, key: str) -> LastCheckpoint:
     """Read the hint, or say what is wrong with it."""
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise CheckpointCorruptionError(f"cannot read `{key}`: {error}") from error
+    except RecursionError as error:
+        raise CheckpointCorruptionError(f"cannot read `{key}` because it is nested too deeply") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CheckpointCorruptionError(f"cannot read `{key}` because it is no such hint: {error}") from error

@@ -8,9 +8,13 @@ LOG_DIRECTORY = "_transaction_log"
 LAST_CHECKPOINT = "_last_checkpoint"
 MAX_VERSION = 10**18
 
-_VERSION = re.compile(r"(\d{20})\.json")
-_STATE = re.compile(r"state-v(\d{20})/_manifest\.(?:avro|json)")
-_CHECKPOINT = re.compile(r"(?:_checkpoints/)?(\d{20})\.checkpoint\.(?:json|parquet)(?:/.*)?")
+_VERSION = re.compile(rf"{LOG_DIRECTORY}/([0-9]{{20}})\.json")
+_CHECKPOINT = re.compile(
+    rf"{LOG_DIRECTORY}/(?:"
+    r"state-v([0-9]{20})/_manifest\.(?:avro|json)"
+    r"|(?:_checkpoints/)?([0-9]{20})\.checkpoint\.(?:json|parquet(?:/.+)?)"
+    r")"
+)
 
 
 def version_key(version: int) -> str:
@@ -25,19 +29,17 @@ def state_keys(version: int) -> tuple[str, str]:
 
 
 def parse_version_key(key: str) -> int | None:
-    """The version that a key under the log directory stands for, or None for any other file."""
-    match = _VERSION.fullmatch(key, len(LOG_DIRECTORY) + 1)
-    return _number(match)
+    """The version that a key stands for, or None for any other file."""
+    return _number(_VERSION.fullmatch(key))
 
 
 def parse_checkpoint_key(key: str) -> int | None:
     """The version of the state or checkpoint that a key belongs to, or None for any other file."""
-    start = len(LOG_DIRECTORY) + 1
-    return _number(_STATE.fullmatch(key, start) or _CHECKPOINT.fullmatch(key, start))
+    return _number(_CHECKPOINT.fullmatch(key))
 
 
 def _number(match: re.Match[str] | None) -> int | None:
     if match is None:
         return None
-    number = int(match.group(1))
+    number = int(match[match.lastindex or 1])
     return number if number <= MAX_VERSION else None

@@ -15,23 +15,31 @@ from indextables.store.url import Location, has_scheme, parse_location
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^<>|]")
-_ODD = re.compile(r"(^|/)(\.{0,2})(/|$)|[\x00-\x1f\x7f]")
+_NOT_A_NAME = frozenset({"", "."})
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_SCHEME_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def normalize_path(path: str, table: Location) -> str:
     """The path relative to the table root. `ValueError` says why it is refused."""
-    if path.startswith("/") or has_scheme(path):
+    if ".." in path and ".." in path.split("/"):
+        raise ValueError("it leaves the table, or might, by a `..` segment")
+    if path.startswith("/") or (":" in path and has_scheme(path)):
         path = _inside(path, table)
-    if _ODD.search(path):
-        raise ValueError("it leaves the table, or has an empty or `.` segment or a control character")
-    if path.startswith(LOG_DIRECTORY + "/"):
+    if not _NOT_A_NAME.isdisjoint(path.split("/")):
+        raise ValueError("it has an empty or `.` segment")
+    if not (path.isascii() and path.isprintable()) and _UNFIT.search(path):
+        raise ValueError("it holds a control character or half of a surrogate pair")
+    if ":" in path and _SCHEME_LIKE.match(path):
+        raise ValueError("it is neither a URL nor a relative path")
+    if path == LOG_DIRECTORY or path.startswith(LOG_DIRECTORY + "/"):
         raise ValueError("it points into the transaction log")
     return path
 
 
 def _inside(path: str, table: Location) -> str:
-    if "/../" in path or path.endswith("/.."):
-        raise ValueError("it has a `..` segment")
+    if path.endswith("/"):
+        raise ValueError("it names a directory")
     try:
         inside = table.relative(parse_location(path))
     except ConfigError as error:
@@ -42,9 +50,11 @@ def _inside(path: str, table: Location) -> str:
 
 
 def escape_partition_value(value: str | None) -> str:
-    """A partition value as it stands in a directory name."""
+    """A partition value as it stands in a directory name. As in Hive, the empty text stands where null does."""
     if value is None or value == "":
         return HIVE_NULL
+    if value == HIVE_NULL:
+        return f"%{ord(value[0]):02X}{value[1:]}"
     return _ESCAPED.sub(lambda match: f"%{ord(match.group()):02X}", value)
 
 

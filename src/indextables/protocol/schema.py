@@ -1,13 +1,13 @@
 """Table schemas: Spark's JSON on the wire, Arrow in memory.
 
 Every type that goes one way comes back: Arrow's variants of one idea (large, view and dictionary strings, unsigned and
-half-precision numbers) become the Spark type that holds all their values.
+half-precision numbers) become the Spark type that holds all their values. Timestamps count microseconds, as in Spark.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -31,8 +31,9 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "void": pa.null(),
     "null": pa.null(),
 }
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
-_STRINGS = re.compile(r"(?:var)?char\(\d+\)|string collate \w+")
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,3})\s*,\s*([0-9]{1,3})\s*\)")
+_MAX_PRECISION = 38
+_STRINGS = re.compile(r"(?:var)?char\([0-9]+\)|string collate \w+")
 _SIMPLE_NAMES: list[tuple[Any, str]] = [
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_int8, "byte"),
@@ -58,40 +59,49 @@ _SIMPLE_NAMES: list[tuple[Any, str]] = [
     (pa.types.is_date, "date"),
     (pa.types.is_null, "void"),
 ]
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
 
 
 def schema_to_json(schema: pa.Schema | str) -> str:
     """Spark's JSON of an Arrow schema. A string must be Spark's JSON already, and is checked."""
     if isinstance(schema, str):
-        schema_from_json(schema)
+        _check_not_empty(schema_from_json(schema))
         return schema
     if not isinstance(schema, pa.Schema):
         raise SchemaError(
             f"cannot use a `{type(schema).__name__}` as a schema; give an Arrow schema or Spark's schema JSON"
         )
-    _check_names([field.name for field in schema])
-    fields = [_field_to_spark(field) for field in schema]
-    return msgspec.json.encode({"type": "struct", "fields": fields}).decode()
+    _check_not_empty(schema)
+    try:
+        return msgspec.json.encode({"type": "struct", "fields": _fields_to_spark(schema, "the schema")}).decode()
+    except RecursionError as error:
+        raise SchemaError("cannot use the schema because it is nested too deeply") from error
 
 
 def schema_from_json(text: str) -> pa.Schema:
     """The Arrow schema of Spark's JSON."""
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+        if not isinstance(value, dict) or value.get("type") != "struct":
+            raise SchemaError("cannot read the schema because it is not a `struct` in Spark's JSON form")
+        return pa.schema(_fields_from_spark(value, "the schema"))
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise SchemaError(f"cannot read the schema because it is not JSON: {error}") from error
-    if not isinstance(value, dict) or value.get("type") != "struct":
-        raise SchemaError("cannot read the schema because it is not a `struct` in Spark's JSON form")
-    fields = _fields_from_spark(value, "the schema")
-    _check_names([field.name for field in fields])
-    return pa.schema(fields)
+    except RecursionError as error:
+        raise SchemaError("cannot read the schema because it is nested too deeply") from error
 
 
 def check_partition_columns(schema: pa.Schema, partition_columns: Sequence[str]) -> None:
     """Partition columns are columns of the schema, each once, of a type that a path can hold, and not all of them."""
     if isinstance(partition_columns, str):
         raise SchemaError(f'cannot partition by `{partition_columns!r}`: give a sequence of names, as in `("date",)`')
-    missing = [column for column in partition_columns if column not in schema.names]
+    missing = [str(column) for column in partition_columns if column not in schema.names]
     if missing:
         raise SchemaError(
             f"cannot partition by `{'`, `'.join(missing)}` because the schema has no such column",
@@ -112,18 +122,27 @@ def same_columns(left: pa.Schema, right: pa.Schema) -> bool:
     return [(field.name, str(field.type)) for field in left] == [(field.name, str(field.type)) for field in right]
 
 
-def _check_names(names: Sequence[str]) -> None:
-    if not names:
+def _check_not_empty(schema: pa.Schema) -> None:
+    if not schema.names:
         raise SchemaError("cannot make a table of no columns")
+
+
+def _check_names(names: Sequence[str], where: str) -> None:
     if any(not name for name in names):
-        raise SchemaError("cannot use a schema in which a column has no name")
+        raise SchemaError(f"cannot use a schema in which a column has no name, as in {where}")
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
             raise SchemaError(
-                f"cannot use the columns `{seen[name.lower()]}` and `{name}` in one table: names ignore case"
+                f"cannot use the columns `{seen[name.lower()]}` and `{name}` together in {where}: names ignore case"
             )
         seen[name.lower()] = name
+
+
+def _fields_to_spark(fields: Iterable[pa.Field[Any]], where: str) -> list[dict[str, Any]]:
+    fields = list(fields)
+    _check_names([field.name for field in fields], where)
+    return [_field_to_spark(field) for field in fields]
 
 
 def _field_to_spark(field: pa.Field[Any]) -> dict[str, Any]:
@@ -141,16 +160,17 @@ def _type_to_spark(kind: Any, column: str) -> Any:
             return name
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz is not None else "timestamp_ntz"
-    if pa.types.is_decimal(kind) and kind.precision <= 38:
+    if pa.types.is_decimal(kind) and kind.precision <= _MAX_PRECISION and 0 <= kind.scale <= kind.precision:
         return f"decimal({kind.precision},{kind.scale})"
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return _type_to_spark(kind.value_type, column)
     return _nested_to_spark(kind, column)
 
 
 def _nested_to_spark(kind: Any, column: str) -> Any:
     if pa.types.is_struct(kind):
-        return {"type": "struct", "fields": [_field_to_spark(kind.field(i)) for i in range(kind.num_fields)]}
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return {"type": "struct", "fields": _fields_to_spark(fields, f"column `{column}`")}
     if pa.types.is_map(kind):
         return {
             "type": "map",
@@ -158,7 +178,7 @@ def _nested_to_spark(kind: Any, column: str) -> Any:
             "valueType": _type_to_spark(kind.item_type, column),
             "valueContainsNull": kind.item_field.nullable,
         }
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if any(is_list(kind) for is_list in _LISTS):
         element = _type_to_spark(kind.value_type, column)
         return {"type": "array", "elementType": element, "containsNull": kind.value_field.nullable}
     raise SchemaError(
@@ -171,7 +191,9 @@ def _fields_from_spark(value: dict[str, Any], where: str) -> list[pa.Field[Any]]
     fields = value.get("fields")
     if not isinstance(fields, list):
         raise SchemaError(f"cannot read the schema because {where} has no list `fields`")
-    return [_field_from_spark(field, where) for field in fields]
+    read = [_field_from_spark(field, where) for field in fields]
+    _check_names([field.name for field in read], where)
+    return read
 
 
 def _field_from_spark(field: Any, where: str) -> pa.Field[Any]:
@@ -205,7 +227,7 @@ def _primitive_from_spark(kind: str, column: str) -> pa.DataType:
         return pa.decimal128(10, 0)
     if match := _DECIMAL.fullmatch(kind):
         precision, scale = int(match.group(1)), int(match.group(2))
-        if 1 <= precision <= 38 and 0 <= scale <= precision:
+        if 1 <= precision <= _MAX_PRECISION and 0 <= scale <= precision:
             return pa.decimal128(precision, scale)
     if _STRINGS.fullmatch(kind):
         return pa.string()

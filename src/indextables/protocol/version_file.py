@@ -2,31 +2,39 @@
 
 Read are gzip, gzip behind the two bytes `01 01`, and plain text. Everything read is checked, and an error names the
 file, the line and the field. Unknown actions and fields are ignored. A file that is empty or cut off is an error, never
-a shorter version: gzip has its checksum, and our own first line counts the lines after it.
+a shorter version: gzip has its checksum, version 0 ends with its metadata, and our own first line counts the lines
+after it.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import zlib
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn, TypedDict, cast
 
 import msgspec
 
-from indextables.errors import CorruptLogError
+from indextables.errors import ConfigError, CorruptLogError
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.names import version_key
 from indextables.protocol.paths import normalize_path
+from indextables.store.redact import redact
 from indextables.store.url import Location
 
 _GZIP = b"\x1f\x8b"
 _OLD_PREFIX = b"\x01\x01"
 _GZIP_WBITS = 31
 _GZIP_LEVEL = 6
-# Text that shrinks more than this is no log but an attack on the reader's memory.
-_PLAIN_BYTES_ALWAYS_ALLOWED = 256 << 20
+# What shrinks more, or has more and shorter lines, is no log but an attack on the reader's memory and time.
+_PLAIN_BYTES_ALWAYS_ALLOWED = 128 << 20
 _MAX_RATIO = 200
+_MAX_GZIP_MEMBERS = 1000
+_LINES_ALWAYS_ALLOWED = 100_000
+_MIN_MEAN_LINE_BYTES = 20
+_LONGEST_QUOTE = 200
 _REPAIR_HINT = (
     "a crash or another program damaged it; older versions still open by number, and "
     "`REPAIR INDEXFILES TRANSACTION LOG` writes a clean log from what is whole"
@@ -42,16 +50,16 @@ _WIRE_NAMES: dict[type, bytes] = {
 }
 
 
-class _Line(msgspec.Struct):
+class _Line(TypedDict, total=False):
     """One line: an object whose one key names the action. Keys that are not here are ignored."""
 
-    commitInfo: msgspec.Raw = msgspec.Raw()  # noqa: N815 - as on the wire
-    protocol: Protocol | None = None
-    metaData: Metadata | None = None  # noqa: N815 - as on the wire
-    remove: Remove | None = None
-    add: Add | None = None
-    mergeskip: Skip | None = None
-    skip: Skip | None = None
+    commitInfo: msgspec.Raw
+    protocol: Protocol | None
+    metaData: Metadata | None
+    remove: Remove | None
+    add: Add | None
+    mergeskip: Skip | None
+    skip: Skip | None
 
 
 _encoder = msgspec.json.Encoder()
@@ -59,27 +67,34 @@ _line_decoder = msgspec.json.Decoder(_Line)
 _info_decoder = msgspec.json.Decoder(CommitInfo)
 
 
+class _BadLineError(Exception):
+    """What is wrong with a line, to be completed by where it stands."""
+
+
 def encode_version(actions: Sequence[Action], *, compress: bool) -> bytes:
-    """The bytes of a version file."""
-    lines = b"".join(b'{"%b":%b}\n' % (_WIRE_NAMES[type(action)], _encoder.encode(action)) for action in actions)
+    """The bytes of a version file. `ConfigError` where an action holds what JSON cannot."""
+    lines = b"".join(map(_encode_line, actions))
     return zlib.compress(lines, level=_GZIP_LEVEL, wbits=_GZIP_WBITS) if compress else lines
 
 
 def decode_version(data: bytes, version: int, table: Location) -> tuple[Action, ...]:
     """The actions of a version file, in order, with paths relative to the table."""
     text = _plain(data, version)
-    try:
-        lines = _line_decoder.decode_lines(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        _explain(text, version)
     actions: list[Action] = []
-    for number, line in enumerate(lines, start=1):
-        action = _action(line, number, version)
-        if isinstance(action, Add | Remove | Skip):
-            action = _with_relative_path(action, number, version, table)
+    num_lines = 0
+    for number, line in enumerate(io.BytesIO(text), start=1):
+        if line.isspace():
+            continue
+        num_lines += 1
+        try:
+            action = _decode_line(line, table)
+        except _BadLineError as bad:
+            _refuse(version, f"line {number}{bad}")
         if action is not None:
             actions.append(action)
-    _check_count(actions, len(lines), version)
+    _check_whole(actions, num_lines, version)
+    if commit_info(actions) is None:
+        _check_repeats(text, len(actions), version)
     return tuple(actions)
 
 
@@ -99,93 +114,168 @@ def mark_of(actions: Sequence[Action]) -> str | None:
     return next((action.id for action in actions if isinstance(action, Metadata)), None)
 
 
+def _encode_line(action: Action) -> bytes:
+    try:
+        return b'{"%b":%b}\n' % (_WIRE_NAMES[type(action)], _encoder.encode(action))
+    except KeyError:
+        raise ConfigError(f"cannot write a `{type(action).__name__}` to the log: expected an action") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        name = f"{_WIRE_NAMES[type(action)].decode()}.{_unwritable_field(action)}"
+        raise ConfigError(f"cannot write the field `{name}` to the log: {error}") from error
+
+
+def _unwritable_field(action: Action) -> str:
+    for name, wire_name in zip(action.__struct_fields__, action.__struct_encode_fields__, strict=True):
+        try:
+            _encoder.encode(getattr(action, name))
+        except (TypeError, ValueError, RecursionError):
+            return wire_name
+    return "*"
+
+
 def _plain(data: bytes, version: int) -> bytes:
     if data.startswith(_OLD_PREFIX + _GZIP):
         data = data[len(_OLD_PREFIX) :]
-    if not data.startswith(_GZIP):
-        if not data or data.isspace():
-            _refuse(version, "is empty")
-        return data
-    try:
-        return _gunzip(data)
-    except (zlib.error, EOFError, ValueError) as error:
-        _refuse(version, f"is no whole gzip file ({error})")
+    if data.startswith(_GZIP):
+        try:
+            data = _gunzip(data)
+        except (zlib.error, EOFError, ValueError) as error:
+            _refuse(version, f"is no whole gzip file ({error})")
+    if not data or data.isspace():
+        _refuse(version, "is empty")
+    num_lines = data.count(b"\n")
+    if num_lines > _LINES_ALWAYS_ALLOWED and len(data) < num_lines * _MIN_MEAN_LINE_BYTES:
+        _refuse(version, f"has {num_lines} lines, too short for actions")
+    return data
 
 
 def _gunzip(data: bytes) -> bytes:
     limit = max(_PLAIN_BYTES_ALWAYS_ALLOWED, len(data) * _MAX_RATIO)
     parts: list[bytes] = []
     while data:
+        if len(parts) == _MAX_GZIP_MEMBERS:
+            raise ValueError(f"it has over {_MAX_GZIP_MEMBERS} members")
         member = zlib.decompressobj(wbits=_GZIP_WBITS)
         parts.append(member.decompress(data, limit + 1))
         limit -= len(parts[-1])
         if limit < 0:
-            raise ValueError("its text is over a hundred times larger than a log compresses to")
+            raise ValueError(f"its text is over {_MAX_RATIO} times as large, which no log is")
         if not member.eof:
             raise EOFError("it is cut off")
         data = member.unused_data
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _action(line: _Line, number: int, version: int) -> Action | None:
-    found: list[Action] = [
-        action
-        for action in (line.protocol, line.metaData, line.remove, line.add, line.mergeskip, line.skip)
-        if action is not None
-    ]
-    if (raw := bytes(line.commitInfo)) and (info := _own_info(raw, number, version)) is not None:
-        found.append(info)
-    if len(found) > 1:
-        _refuse(version, f"line {number} holds {len(found)} actions in one object")
-    return found[0] if found else None
+def _decode_line(line: bytes, table: Location) -> Action | None:
+    if not line.isascii():
+        _check_utf8(line)
+    try:
+        found = cast("dict[str, Any]", _line_decoder.decode(line))
+    except (msgspec.MsgspecError, RecursionError) as error:
+        found = _decode_without_nulls(line, error)
+    if len(found) == 1:
+        ((kind, action),) = found.items()
+    else:
+        kind, action = _only_action(found)
+    if kind == "commitInfo":
+        return _own_info(action)
+    if isinstance(action, Add | Remove | Skip):
+        return _with_relative_path(action, kind, table)
+    return cast("Action | None", action)
 
 
-def _own_info(raw: bytes, number: int, version: int) -> CommitInfo | None:
-    """Our commit line, or None for the commit line of another writer, whose shape is its own."""
+def _check_utf8(line: bytes) -> None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        raise _BadLineError(f" is not UTF-8 text (byte {error.start})") from error
+
+
+def _decode_without_nulls(line: bytes, error: Exception) -> dict[str, Any]:
+    """The line read again with its nulls left out, which also reach fields with a default; else the error it is."""
+    if b"null" in line:
+        try:
+            tree = msgspec.json.decode(line)
+            slim = {kind: _drop_nulls(fields) for kind, fields in tree.items()}
+            return cast("dict[str, Any]", _line_decoder.decode(msgspec.json.encode(slim)))
+        except (msgspec.MsgspecError, AttributeError, ValueError, RecursionError):
+            pass
+    raise _BadLineError(_what(error, "")) from error
+
+
+def _drop_nulls(fields: Any) -> Any:
+    if not isinstance(fields, dict):
+        return fields
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _only_action(found: dict[str, Any]) -> tuple[str, Any]:
+    """The one action of a line. Nulls stand for actions that are not there; a commit line beside one is another's."""
+    if "commitInfo" in found and _own_info(found["commitInfo"]) is None:
+        del found["commitInfo"]
+    present = [(kind, action) for kind, action in found.items() if action is not None]
+    if len(present) > 1:
+        raise _BadLineError(f" holds {len(present)} actions in one object: {', '.join(kind for kind, _ in present)}")
+    return present[0] if present else ("", None)
+
+
+def _own_info(raw: msgspec.Raw) -> CommitInfo | None:
+    """Our commit line, or None for that of another writer, whose shape is its own: it names no transaction."""
     try:
         return _info_decoder.decode(raw)
     except (msgspec.MsgspecError, RecursionError) as error:
-        if b'"txnId"' not in raw:
-            return None
-        _refuse(version, f"line {number}, {_field(str(error), 'commitInfo')}")
+        try:
+            fields = _drop_nulls(msgspec.json.decode(raw))
+            if not isinstance(fields, dict) or "txnId" not in fields:
+                return None
+            return msgspec.convert(fields, CommitInfo)
+        except (msgspec.MsgspecError, RecursionError):
+            raise _BadLineError(_what(error, "commitInfo")) from error
 
 
-def _with_relative_path(action: Add | Remove | Skip, number: int, version: int, table: Location) -> Action:
+def _with_relative_path(action: Add | Remove | Skip, kind: str, table: Location) -> Action:
     try:
         path = normalize_path(action.path, table)
     except ValueError as error:
-        name = _WIRE_NAMES[type(action)].decode()
-        _refuse(version, f"line {number}, field `{name}.path`: `{action.path}` is refused because {error}")
+        shown = redact(repr(action.path[:_LONGEST_QUOTE])[1:-1])
+        raise _BadLineError(f", field `{kind}.path`: `{shown}` is refused because {error}") from error
     return action if path == action.path else msgspec.structs.replace(action, path=path)
 
 
-def _check_count(actions: Sequence[Action], num_lines: int, version: int) -> None:
+def _what(error: Exception, root: str) -> str:
+    """The decoder's message as `, field ...: what`, or as it is where it names no field."""
+    if isinstance(error, RecursionError):
+        return " is nested too deeply"
+    what, _, where = str(error).partition(" - at `$")
+    path = ".".join(part for part in (root, where.rstrip("`").lstrip(".")) if part)
+    if missing := re.fullmatch(r"Object missing required field `(\w+)`", what):
+        return f", field `{path}.{missing.group(1)}`: it is required and missing"
+    if what == "Input data was truncated":
+        return " is no whole JSON object"
+    return f", field `{path}`: {what}" if path else f": {what}"
+
+
+def _check_whole(actions: Sequence[Action], num_lines: int, version: int) -> None:
     info = commit_info(actions)
     if info is not None and info.num_actions is not None and num_lines <= info.num_actions:
         _refuse(version, f"is cut off: its first line announces {info.num_actions} more, and {num_lines - 1} are there")
+    if version == 0 and not any(isinstance(action, Metadata) for action in actions):
+        _refuse(version, "holds no metadata action (`metaData`), as version 0 must")
 
 
-def _explain(text: bytes, version: int) -> NoReturn:
-    """Find the line that does not decode, and say what is wrong with it."""
-    for number, line in enumerate(text.split(b"\n"), start=1):
-        if not line or line.isspace():
-            continue
+def _check_repeats(text: bytes, num_actions: int, version: int) -> None:
+    """Refuse an object with the same action twice: the decoder keeps the last, and a file would be missing."""
+    names = ("protocol", "metaData", "add", "remove", "mergeskip", "skip")
+    if sum(text.count(b'"%b"' % name.encode()) for name in names) <= num_actions:
+        return
+    for number, line in enumerate(io.BytesIO(text), start=1):
         try:
-            _line_decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            _refuse(version, f"line {number}, {_field(str(error), '')}")
-        except RecursionError:
-            _refuse(version, f"line {number} is nested too deeply")
-    _refuse(version, "does not decode as JSON lines")
-
-
-def _field(said: str, root: str) -> str:
-    """The decoder's message as `field ...: what`, or as it is where it names no field."""
-    what, _, where = said.partition(" - at `$")
-    path = ".".join(part for part in (root, where.rstrip("`").lstrip(".")) if part)
-    if missing := re.fullmatch(r"Object missing required field `(\w+)`", what):
-        return f"field `{path}.{missing.group(1)}`: it is required and missing"
-    return f"field `{path}`: {what}" if path else what
+            pairs = json.loads(line, object_pairs_hook=list, parse_int=str)
+        except (ValueError, RecursionError):
+            continue
+        kinds = [kind for kind, action in pairs if kind in names and action is not None]
+        if len(kinds) > 1:
+            _refuse(version, f"line {number} holds {len(kinds)} actions in one object: {', '.join(kinds)}")
 
 
 def _refuse(version: int, why: str) -> NoReturn:

@@ -16,7 +16,13 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 
 from indextables.clock import SYSTEM_CLOCK, Clock
-from indextables.errors import ObjectExistsError, ObjectNotFoundError, StorageDeniedError, StorageError
+from indextables.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageDeniedError,
+    StorageError,
+    StorageRefusedError,
+)
 from indextables.store.base import ObjectMeta, check_key, check_range, check_source
 from indextables.store.disk import Disk
 from indextables.store.listings import Listings
@@ -42,7 +48,7 @@ class LocalStore:
         self._disk = disk or Disk()
         self._clock = clock
         self._listings = Listings(clock, _is_hidden)
-        self._held: dict[str, int] = {}
+        self._held: set[str] = set()
 
     def __reduce__(self) -> tuple[object, ...]:
         return LocalStore, (self.location,)
@@ -132,6 +138,8 @@ class LocalStore:
         except FileExistsError:
             if os.path.isdir(path):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+            # Who builds on what is there, or takes it for its own, must not lose it to a power cut.
+            self._disk.sync_directory(os.path.dirname(path))
             raise ObjectExistsError(f"cannot create `{key}` because it is there already") from None
         except OSError as error:
             if error.errno not in _NO_LINKS:
@@ -147,22 +155,32 @@ class LocalStore:
         self._hold(directory)
         temporary = f"{directory}/{_TEMPORARY_PREFIX}{self._clock.uuid()}{_TEMPORARY_SUFFIX}"
         try:
-            self._disk.write_new(temporary, chunks)
+            self._write_new(temporary, path, chunks)
             yield temporary
         finally:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.unlink(temporary)
 
+    def _write_new(self, temporary: str, path: str, chunks: Iterable[bytes]) -> None:
+        try:
+            self._disk.write_new(temporary, chunks)
+        except PermissionError:
+            raise
+        except OSError as error:
+            key = path.removeprefix(f"{self._root}/")
+            raise StorageRefusedError(f"cannot write `{key}`: {error.strerror or error}") from error
+
     def _hold(self, directory: str) -> None:
         """Make the directory if it is missing, and its name durable before anything stands in it.
 
-        Nobody can see whether the maker of a directory lived to sync its name, so every store does it once for each.
+        Nobody can see whether the maker of a directory lived to sync its name, so every store does it once for each
+        directory that it finds.
         """
-        found = _stat(directory)
-        if found is not None and found.st_ino == self._held.get(directory):
+        found = _stat(directory) is not None
+        if found and directory in self._held:
             return
         parent = os.path.dirname(directory)
-        if found is None:
+        if not found:
             self._hold(parent)
             self._disk.make_directory(directory)
             self._disk.sync_directory(parent)
@@ -170,7 +188,7 @@ class LocalStore:
             self._disk.sync_directory(parent)
         if len(self._held) >= _MOST_HELD_DIRECTORIES:
             self._held.clear()
-        self._held[directory] = os.stat(directory).st_ino
+        self._held.add(directory)
 
     def _walk(self, directory_key: str, after: str, trail: frozenset[tuple[int, int]]) -> Iterator[ObjectMeta]:
         """The keys below a directory; `trail` are the directories above, so that a loop of links ends."""
