@@ -43,4 +43,4 @@ bench: setup ## Measure against delta-rs in one run, and print the ratios
 	$(BIN)/python -m bench
 
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo build dist node_modules

@@ -80,7 +80,7 @@ def test_a_version_that_is_not_there(invoke, url):
     result = invoke("log", url, "--version", 99)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "error: cannot read version 99" in result.stderr
-    assert "hint: there are the versions 0 to 4" in result.stderr
+    assert "hint: there are files of the versions 0 to 4" in result.stderr
 
 
 def test_a_table_whose_protocol_is_too_new(invoke, tmp_path):

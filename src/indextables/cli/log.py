@@ -25,8 +25,6 @@ from indextables.cli.output import (
     size_text,
     time_text,
 )
-from indextables.log.describe import describe_versions
-from indextables.log.replay import VersionFile, recorded_time_ms
 from indextables.log.transaction_log import TransactionLog
 
 _COMMIT = "commit_info"
@@ -50,7 +48,7 @@ def log(options: dict[str, str], url: str, version: int | None, as_json: bool) -
     Works on a table whose files cannot be listed.
     """
     source = TransactionLog(url, options=options)
-    actions = source.describe() if version is None else _describe_version(source, version)
+    actions = source.describe(version=version)
     if as_json:
         print_json(_without_empty_columns(actions), nulls=False)
     elif actions.num_rows:
@@ -59,11 +57,6 @@ def log(options: dict[str, str], url: str, version: int | None, as_json: bool) -
         print_line("no actions: the newest version stands in a state, without a version file")
     else:
         print_line(f"no actions in version {version}")
-
-
-def _describe_version(source: TransactionLog, version: int) -> pa.Table:
-    actions = tuple(source.read_version(version))
-    return describe_versions([VersionFile(version, actions, recorded_time_ms(version, actions) or 0)])
 
 
 def _without_empty_columns(actions: pa.Table) -> pa.Table:

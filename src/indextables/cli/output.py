@@ -127,13 +127,8 @@ def map_text(values: Mapping[str, Any] | None) -> str:
 
 
 def time_text(milliseconds: int | None) -> str | None:
-    """ISO-8601 in UTC; the bare number where no calendar reaches it."""
-    if milliseconds is None:
-        return None
-    try:
-        return format_timestamp_ms(milliseconds)
-    except OverflowError:
-        return str(milliseconds)
+    """ISO-8601 in UTC."""
+    return None if milliseconds is None else format_timestamp_ms(milliseconds)
 
 
 def _print_rich(lines: Iterable[Sequence[str]], columns: Sequence[Column], widths: Sequence[int]) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from indextables.log.files import FILES_SCHEMA
-from indextables.log.reader import LogReader
 from indextables.log.replay import VersionFile
-from indextables.log.segment import version_files
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.names import version_key
 
@@ -71,12 +69,7 @@ DESCRIBE_SCHEMA = pa.schema(
 )
 
 
-def describe_log(reader: LogReader) -> pa.Table:
-    """Every action of every version that is there, in order."""
-    return describe_versions(reader.read_versions(version_files(reader.store, reader.segment())))
-
-
-def describe_versions(files: list[VersionFile]) -> pa.Table:
+def describe_versions(files: Iterable[VersionFile]) -> pa.Table:
     """The actions of some versions, in order."""
     return pa.Table.from_pylist([row for file in files for row in _rows(file)], schema=DESCRIBE_SCHEMA)
 

@@ -34,6 +34,7 @@ from indextables.log.operations import (
 )
 from indextables.log.pools import SHARED_POOLS, Pools
 from indextables.log.reader import LogReader
+from indextables.log.replay import VersionFile
 from indextables.log.segment import version_files
 from indextables.log.skips import FileList, in_cooldown, without_paths
 from indextables.log.snapshot import Snapshot
@@ -198,8 +199,11 @@ class TransactionLog:
 
     def read_version(self, version: int) -> list[Action]:
         """The actions of one version, in order."""
+        return list(self._read(version).actions)
+
+    def _read(self, version: int) -> VersionFile:
         try:
-            return list(self._reader.read_version(version).actions)
+            return self._reader.read_version(version)
         except ObjectNotFoundError as error:
             there = self.versions()
             raise RetentionError(
@@ -225,9 +229,10 @@ class TransactionLog:
             raise ConfigError(f"cannot show `{limit}` versions of the history: expected at least 1")
         return history.read_history(self._reader, limit)
 
-    def describe(self) -> pa.Table:
-        """A row per action of every version, oldest first."""
-        return describe.describe_log(self._reader)
+    def describe(self, *, version: int | None = None) -> pa.Table:
+        """A row per action of every version whose file is there, oldest first, or of one version."""
+        files = self._reader.read_versions(self.versions()) if version is None else [self._read(version)]
+        return describe.describe_versions(files)
 
     def skipped_files(self) -> list[Skip]:
         """The skip in force of every file that has one."""
