@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from indextables.log.files import FILES_SCHEMA
 from indextables.log.replay import VersionFile
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
+from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.protocol.names import version_key
 
 _TYPE_NAMES = {

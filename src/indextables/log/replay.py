@@ -13,10 +13,11 @@ from typing import NamedTuple
 import msgspec
 
 from indextables.errors import CorruptLogError
-from indextables.log.files import AddedFile, LiveFiles
+from indextables.log.files import LiveFiles
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.features import LEGACY_PROTOCOL
+from indextables.protocol.file_table import AddedFile
 from indextables.protocol.version_file import commit_info
 
 
