@@ -123,3 +123,10 @@ def test_a_lost_answer_of_version_0_is_settled_by_its_id(fault, tmp_path) -> Non
 def test_probes_leave_nothing_behind(log) -> None:
     keys = [meta.key for meta in open_store(log.url, Config.resolve()).list()]
     assert keys == ["_transaction_log/00000000000000000000.json"]
+
+
+@pytest.mark.parametrize("fields", [{"name": 5}, {"description": ["x"]}, {"configuration": {"a": 1}}])
+def test_a_table_that_nobody_could_open_is_not_created(tmp_path, fields) -> None:
+    with pytest.raises(ConfigError):
+        it.TransactionLog(tmp_path / "t").initialize(SCHEMA, **fields)
+    assert not (tmp_path / "t").exists()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from indextables.errors import ConfigError, SchemaError
-from indextables.protocol.actions import Add, Metadata
+from indextables.errors import ConfigError, CorruptLogError, SchemaError
+from indextables.protocol.actions import Action, Add, Metadata
 from indextables.protocol.paths import normalize_path
+from indextables.protocol.version_file import decode_version, encode_version
 from indextables.store import Location
 
 
@@ -36,6 +37,16 @@ def checked_path(path: str, table: Location) -> str:
         return normalize_path(path, table)
     except ValueError as error:
         raise ConfigError(f"cannot use `{path}` as the path of a split because {error}") from error
+
+
+def checked(actions: Sequence[Action], version: int, table: Location) -> tuple[Action, ...]:
+    """The actions as a reader would get them. What could not be read is never written."""
+    if not actions:
+        return ()
+    try:
+        return decode_version(encode_version(actions, compress=False), version, table)
+    except CorruptLogError as error:
+        raise ConfigError(f"cannot commit because an action is not valid: {error.message}") from error
 
 
 def _check_partition_values(add: Add, metadata: Metadata) -> None:

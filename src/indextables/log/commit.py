@@ -152,6 +152,7 @@ class Committer:
             raise _UnclearError(error.message) from error
         if mark == attempt.mark and not self._store.is_remote and not isinstance(said, ObjectExistsError):
             # The file is there, but whether it will survive a power cut is not known before a put has synced it.
+            self._in_doubt = True
             raise _UnclearError(said.message)
         if mark is not None:
             return mark

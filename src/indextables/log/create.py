@@ -11,6 +11,7 @@ from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import ObjectExistsError, SchemaError, StorageError, TableNotFoundError
 from indextables.log.base import BaseSource
+from indextables.log.checks import checked
 from indextables.log.commit import Attempt, Committer, Outcome
 from indextables.log.segment import whole_segment
 from indextables.log.snapshot import Head
@@ -47,11 +48,11 @@ def new_metadata(
 
 def create_table(store: ObjectStore, metadata: Metadata, config: Config, clock: Clock, bases: BaseSource) -> bool:
     """Put version 0. False where a table is there already; that one is left as it is."""
+    compress = config[settings.TRANSACTION_COMPRESSION_ENABLED]
+    payload = encode_version(checked((NEW_TABLE_PROTOCOL, metadata), 0, store.location), compress=compress)
     if is_table(store):
         return False
     probe_conditional_put(store, clock)
-    compress = config[settings.TRANSACTION_COMPRESSION_ENABLED]
-    payload = encode_version((NEW_TABLE_PROTOCOL, metadata), compress=compress)
     outcome, _ = Committer(store, config, clock, bases).put(Attempt(0, payload, metadata.id), None)
     return outcome is Outcome.WON
 

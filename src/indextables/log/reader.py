@@ -148,7 +148,7 @@ class LogReader:
         newest = self.segment().newest
         found: Metadata | None = self.cache.metadata.get(newest)
         if found is None:
-            found = self._definitions().metadata
+            found = self.definitions().metadata
             self.cache.metadata.put(newest, found)
         return found
 
@@ -157,11 +157,11 @@ class LogReader:
         newest = self.segment().newest
         found: Protocol | None = self.cache.protocol.get(newest)
         if found is None:
-            found = self._definitions().protocol
+            found = self.definitions().protocol
             self.cache.protocol.put(newest, found)
         return found
 
-    def _definitions(self) -> Head:
+    def definitions(self) -> Head:
         """The head; of a table whose states cannot be read, what version 0 says, which they leave as it is."""
         try:
             return self.head()[1]

@@ -12,8 +12,9 @@ import tenacity
 from indextables._version import __version__
 from indextables.clock import Clock
 from indextables.config import Config, settings
-from indextables.errors import CommitConflictError, ConfigError, CorruptLogError
+from indextables.errors import CommitConflictError
 from indextables.log.base import BaseSource
+from indextables.log.checks import checked
 from indextables.log.commit import Attempt, Committer, Outcome, backoff
 from indextables.log.conflict import Conflict
 from indextables.log.operations import Batch, Done, Operation, Plan
@@ -23,8 +24,7 @@ from indextables.log.segment import Segment, refuse_gap
 from indextables.log.snapshot import Head
 from indextables.protocol.actions import Action, Add, CommitInfo, Remove
 from indextables.protocol.features import check_writable
-from indextables.protocol.version_file import decode_version, encode_version
-from indextables.store import Location
+from indextables.protocol.version_file import encode_version
 
 ENGINE = f"indextables/{__version__}"
 
@@ -125,16 +125,6 @@ class Transaction:
             application_id=batch.application_id if batch else None,
             batch_id=batch.batch_id if batch else None,
         )
-
-
-def checked(actions: Sequence[Action], version: int, table: Location) -> tuple[Action, ...]:
-    """The actions as a reader would get them. What could not be read is never written."""
-    if not actions:
-        return ()
-    try:
-        return decode_version(encode_version(actions, compress=False), version, table)
-    except CorruptLogError as error:
-        raise ConfigError(f"cannot commit because an action is not valid: {error.message}") from error
 
 
 def _metrics(actions: Sequence[Action]) -> dict[str, Any]:

@@ -213,7 +213,7 @@ class TransactionLog:
 
     def schema(self) -> pa.Schema:
         """The newest schema, as Arrow. Spark's JSON is `metadata().schema_string`."""
-        return self._reader.head()[1].schema
+        return self._reader.definitions().schema
 
     def metadata(self) -> Metadata:
         """The metadata in force."""

@@ -199,9 +199,12 @@ def _fields_from_spark(value: dict[str, Any], where: str) -> list[pa.Field[Any]]
 def _field_from_spark(field: Any, where: str) -> pa.Field[Any]:
     if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
         raise SchemaError(f"cannot read the schema because a field of {where} has no `name` or no `type`")
-    return pa.field(
-        field["name"], _type_from_spark(field["type"], field["name"]), nullable=field.get("nullable") is not False
-    )
+    return _arrow_field(field["name"], _type_from_spark(field["type"], field["name"]), field.get("nullable"))
+
+
+def _arrow_field(name: str, kind: pa.DataType, nullable: Any) -> pa.Field[Any]:
+    """A field that may be null unless Spark's JSON denies it; a column of nothing but nulls always may."""
+    return pa.field(name, kind, nullable=nullable is not False or pa.types.is_null(kind))
 
 
 def _type_from_spark(kind: Any, column: str) -> pa.DataType:
@@ -212,11 +215,12 @@ def _type_from_spark(kind: Any, column: str) -> pa.DataType:
         return pa.struct(_fields_from_spark(kind, f"column `{column}`"))
     if name == "array" and "elementType" in kind:
         element = _type_from_spark(kind["elementType"], column)
-        return pa.list_(pa.field("element", element, nullable=kind.get("containsNull") is not False))
+        return pa.list_(_arrow_field("element", element, kind.get("containsNull")))
     if name == "map" and "keyType" in kind and "valueType" in kind:
-        nullable = kind.get("valueContainsNull") is not False
-        value = pa.field("value", _type_from_spark(kind["valueType"], column), nullable=nullable)
-        return pa.map_(_type_from_spark(kind["keyType"], column), value)
+        value = _arrow_field("value", _type_from_spark(kind["valueType"], column), kind.get("valueContainsNull"))
+        key = _type_from_spark(kind["keyType"], column)
+        if not pa.types.is_null(key):
+            return pa.map_(key, value)
     raise SchemaError(f"cannot read the schema because the type of column `{column}` is unknown: {kind!r:.100}")
 
 
