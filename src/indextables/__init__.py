@@ -8,8 +8,8 @@ log.list_files()
 
 from indextables import errors
 from indextables._version import __version__
-from indextables.log.transaction_log import TransactionLog
 from indextables.protocol import actions
 from indextables.table import Table
+from indextables.transaction_log import TransactionLog
 
 __all__ = ["Table", "TransactionLog", "__version__", "actions", "errors"]

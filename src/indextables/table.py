@@ -13,8 +13,8 @@ from indextables.config import Config, settings
 from indextables.config.resolve import PREFIX
 from indextables.errors import SchemaError, TableExistsError
 from indextables.log.snapshot import Snapshot
-from indextables.log.transaction_log import TransactionLog
 from indextables.protocol.actions import Metadata, Protocol
+from indextables.transaction_log import TransactionLog
 
 
 class Table:

@@ -75,7 +75,7 @@ class PickledStates:
     def __init__(self, store) -> None:
         self._store = store
 
-    def load(self, candidates: Sequence[int]) -> Snapshot | None:
+    def load(self, candidates) -> Snapshot | None:
         for version in sorted(candidates, reverse=True):
             if (snapshot := self._snapshot(version)) is not None:
                 return snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from indextables.cli.output import Column, count_text, json_option, map_text, print_json, print_line, print_table
-from indextables.log.transaction_log import TransactionLog
+from indextables.transaction_log import TransactionLog
 
 _COLUMNS = (
     Column("version", lambda row: str(row["version"]), right=True),

@@ -25,7 +25,7 @@ from indextables.cli.output import (
     size_text,
     time_text,
 )
-from indextables.log.transaction_log import TransactionLog
+from indextables.transaction_log import TransactionLog
 
 _COMMIT = "commit_info"
 

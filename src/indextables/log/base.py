@@ -5,18 +5,17 @@ The log does not know their formats. It is given a source, and asks it for a sna
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from indextables.errors import CheckpointError
-from indextables.log.segment import Segment
+from indextables.log.segment import Checkpoints, Segment
 from indextables.log.snapshot import Snapshot
 
 
 class BaseSource(Protocol):
     """Loads snapshots from states and checkpoints."""
 
-    def load(self, candidates: Sequence[int]) -> Snapshot | None:
+    def load(self, candidates: Checkpoints) -> Snapshot | None:
         """The snapshot of the newest candidate that verifies, or None where none does."""
 
     def txn_id_at(self, version: int) -> str | None:
@@ -26,7 +25,7 @@ class BaseSource(Protocol):
 class NoBases:
     """Version files only."""
 
-    def load(self, candidates: Sequence[int]) -> Snapshot | None:
+    def load(self, candidates: Checkpoints) -> Snapshot | None:
         return None
 
     def txn_id_at(self, version: int) -> str | None:

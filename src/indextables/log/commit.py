@@ -39,7 +39,7 @@ from indextables.errors import (
     StorageRefusedError,
 )
 from indextables.log.base import BaseSource
-from indextables.log.segment import Segment, find_version, list_from
+from indextables.log.segment import Checkpoints, Segment, find_version, list_from
 from indextables.protocol.actions import Action
 from indextables.protocol.names import state_keys, version_key
 from indextables.protocol.version_file import commit_info, decode_version, mark_of
@@ -185,13 +185,13 @@ class Committer:
                     return verdict, None
         except StorageError as error:
             raise _UnclearError(error.message) from error
-        oldest, known = (0, ()) if parent is None else (parent.oldest, parent.checkpoints)
+        oldest, known = (0, {}) if parent is None else (parent.oldest, parent.checkpoints)
         if own is None:
             return _Verdict.STANDS, None
-        return _Verdict.STANDS, Segment(oldest, version, own, tuple(sorted({*known, *checkpoints})))
+        return _Verdict.STANDS, Segment(oldest, version, own, {**known, **checkpoints})
 
     def _look_by_name(
-        self, attempt: Attempt, parent: Segment | None, checkpoints: set[int]
+        self, attempt: Attempt, parent: Segment | None, checkpoints: Checkpoints
     ) -> tuple[ObjectMeta | None, _Verdict]:
         """The same by name, as a listing may miss what is there; in this order, as clean-up goes upwards."""
         version = attempt.version
@@ -236,7 +236,7 @@ class Committer:
 
 
 def _is_plainly_next(
-    version: int, parent: Segment | None, versions: dict[int, ObjectMeta], checkpoints: set[int]
+    version: int, parent: Segment | None, versions: dict[int, ObjectMeta], checkpoints: Checkpoints
 ) -> bool:
     """Whether a listing shows nothing but the version on top of the very file that it was built on."""
     if version + 1 in versions or max(checkpoints, default=-1) >= version:

@@ -269,7 +269,7 @@ class LogReader:
 
     def _base(self, segment: Segment, wanted: int) -> Snapshot | None:
         """A snapshot to fold on, or None where the version files reach back to version 0."""
-        candidates = [version for version in segment.checkpoints if version <= wanted]
+        candidates = {version: keys for version, keys in segment.checkpoints.items() if version <= wanted}
         return self._bases.load(candidates) if candidates else None
 
     def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:

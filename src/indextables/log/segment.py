@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Mapping
 
 from indextables.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, version_key
@@ -17,9 +18,13 @@ from indextables.store import ObjectMeta, ObjectStore
 logger = logging.getLogger(__name__)
 
 
+Checkpoints = Mapping[int, tuple[str, ...]]
+"""The keys of what stands for a version: a state, a JSON or a Parquet checkpoint, or several of them."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """The version files `oldest` to `newest`, without a gap, and the versions that have a state or checkpoint.
+    """The version files `oldest` to `newest`, without a gap, and the states and checkpoints by their version.
 
     `newest_file` is the newest version file as the store describes it, by which a table that was made anew is noticed;
     None where the newest version stands in a state alone. `gap` is the first missing version above it.
@@ -28,7 +33,7 @@ class Segment:
     oldest: int
     newest: int
     newest_file: ObjectMeta | None
-    checkpoints: tuple[int, ...] = ()
+    checkpoints: Checkpoints = dataclasses.field(default_factory=dict)
     gap: int | None = None
 
     def covers(self, version: int) -> bool:
@@ -46,7 +51,7 @@ def grow_segment(store: ObjectStore, known: Segment) -> Segment | None:
     if seen is None or (seen.size, seen.e_tag) != (last.size, last.e_tag):
         return None
     versions[known.newest] = seen
-    return _run(store, known.newest, versions, tuple(sorted({*known.checkpoints, *checkpoints})), oldest=known.oldest)
+    return _run(store, known.newest, versions, {**known.checkpoints, **checkpoints}, oldest=known.oldest)
 
 
 def whole_segment(store: ObjectStore) -> Segment:
@@ -68,16 +73,15 @@ def whole_segment(store: ObjectStore) -> Segment:
             f"cannot read `{store.location.url}` because version {first} is missing and no state stands in its place",
             hint="restore the file, or run `REPAIR INDEXFILES TRANSACTION LOG`",
         )
-    return _run(store, first, versions, tuple(sorted(checkpoints)), oldest=first)
+    return _run(store, first, versions, checkpoints, oldest=first)
 
 
-def _at_base(store: ObjectStore, base: int, versions: dict[int, ObjectMeta], checkpoints: set[int]) -> Segment:
+def _at_base(store: ObjectStore, base: int, versions: dict[int, ObjectMeta], checkpoints: Checkpoints) -> Segment:
     """Nothing is newer than the newest state: the run ends where it stands."""
     first = _first_of_run(base, versions)
-    ordered = tuple(sorted(checkpoints))
     if base not in versions or first not in versions:
-        return Segment(base + 1, base, None, ordered)
-    return _run(store, first, versions, ordered, oldest=first)
+        return Segment(base + 1, base, None, checkpoints)
+    return _run(store, first, versions, checkpoints, oldest=first)
 
 
 def _first_of_run(base: int, versions: dict[int, ObjectMeta]) -> int:
@@ -91,7 +95,7 @@ def _first_of_run(base: int, versions: dict[int, ObjectMeta]) -> int:
 
 
 def _run(
-    store: ObjectStore, start: int, versions: dict[int, ObjectMeta], checkpoints: tuple[int, ...], *, oldest: int
+    store: ObjectStore, start: int, versions: dict[int, ObjectMeta], checkpoints: Checkpoints, *, oldest: int
 ) -> Segment:
     """Follow the versions upwards from `start`, which is there, as far as they go."""
     highest = max(versions)
@@ -106,7 +110,7 @@ def _run(
     return Segment(oldest, newest, versions[newest], checkpoints)
 
 
-def _stopped(store: ObjectStore, oldest: int, newest: int, file: ObjectMeta, checkpoints: tuple[int, ...]) -> Segment:
+def _stopped(store: ObjectStore, oldest: int, newest: int, file: ObjectMeta, checkpoints: Checkpoints) -> Segment:
     logger.warning(
         "version %d of `%s` is missing while later ones are there: reading stops at version %d",
         newest + 1,
@@ -133,15 +137,15 @@ def find_version(store: ObjectStore, version: int) -> ObjectMeta | None:
         return None
 
 
-def _list(store: ObjectStore, after: str) -> tuple[dict[int, ObjectMeta], set[int]]:
+def _list(store: ObjectStore, after: str) -> tuple[dict[int, ObjectMeta], dict[int, tuple[str, ...]]]:
     versions: dict[int, ObjectMeta] = {}
-    checkpoints: set[int] = set()
+    checkpoints: dict[int, tuple[str, ...]] = {}
     for meta in store.list(LOG_DIRECTORY, after=after):
         version = parse_version_key(meta.key)
         if version is not None:
             versions[version] = meta
         elif (checkpoint := parse_checkpoint_key(meta.key)) is not None:
-            checkpoints.add(checkpoint)
+            checkpoints[checkpoint] = (*checkpoints.get(checkpoint, ()), meta.key)
     return versions, checkpoints
 
 
@@ -152,7 +156,7 @@ def version_files(store: ObjectStore, segment: Segment) -> list[int]:
     return sorted(version for version in _list(store, "")[0] if version <= segment.newest)
 
 
-def list_from(store: ObjectStore, version: int) -> tuple[dict[int, ObjectMeta], set[int]]:
+def list_from(store: ObjectStore, version: int) -> tuple[dict[int, ObjectMeta], dict[int, tuple[str, ...]]]:
     """The version files from `version` on, and the states and checkpoints at or above it, in one list call."""
     versions, checkpoints = _list(store, version_key(version - 1) if version > 0 else "")
-    return versions, {checkpoint for checkpoint in checkpoints if checkpoint >= version}
+    return versions, {at: keys for at, keys in checkpoints.items() if at >= version}
