@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import hypothesis
@@ -34,13 +35,17 @@ def live_paths(log: it.TransactionLog, **at) -> list[str]:
     return sorted(log.snapshot(**at).files["path"].to_pylist())
 
 
-@pytest.fixture
-def shared() -> Path:
-    """The directory of shared specifications and foreign tables, where it is there."""
-    place = Path(__file__).resolve().parents[2] / "shared"
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Path:
+    """A copy of the tables that other writers left beside this checkout. The originals are never opened by a test."""
+    place = Path(__file__).resolve().parents[2] / "shared" / "fixtures"
     if not place.is_dir():
-        pytest.skip("the foreign fixture tables are not beside this checkout")
-    return place
+        pytest.skip("the tables of other writers are not beside this checkout")
+    copy = tmp_path_factory.mktemp("shared")
+    shutil.copytree(place, copy / "fixtures", copy_function=shutil.copyfile)
+    for directory in [copy, *(path for path in copy.rglob("*") if path.is_dir())]:
+        directory.chmod(0o755)
+    return copy
 
 
 @pytest.fixture

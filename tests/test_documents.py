@@ -75,6 +75,7 @@ PUBLIC = {"Table", "TransactionLog", "__version__", "actions", "errors"}
 LOG = {
     "add_files",
     "cache_stats",
+    "checkpoint",
     "describe",
     "files_in_cooldown",
     "filter_files_in_cooldown",
@@ -99,6 +100,7 @@ LOG = {
     "upgrade_protocol",
     "url",
     "versions",
+    "wait_for_checkpoint",
 }
 
 

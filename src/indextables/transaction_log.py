@@ -17,7 +17,7 @@ from indextables.clock import SYSTEM_CLOCK, Clock, parse_timestamp_ms
 from indextables.config import Config
 from indextables.errors import ConfigError, ObjectNotFoundError, RetentionError
 from indextables.log import describe, history
-from indextables.log.base import BaseSource, NoBases
+from indextables.log.base import BaseSource
 from indextables.log.cache import CacheStats
 from indextables.log.checks import checked_adds, checked_path
 from indextables.log.create import check_same_table, create_table, new_metadata
@@ -44,6 +44,9 @@ from indextables.protocol.actions import Action, Add, Metadata, Protocol, Skip
 from indextables.protocol.features import protocol_for
 from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
 from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
+from indextables.state.checkpointer import Checkpointer
+from indextables.state.reader import StateReader
+from indextables.state.writer import hint_of
 from indextables.store import ObjectStore, open_store
 
 _HOUR_MS = 3_600_000
@@ -67,8 +70,11 @@ class TransactionLog:
         self._arguments = (os.fspath(url), dict(options or {}), dict(session or {}))
         self._clock = clock
         self._store = store if store is not None else open_store(os.fspath(url), self._config)
-        self._bases = bases if bases is not None else NoBases()
+        states = StateReader(self._store, self._config, pools)
+        self._bases = bases if bases is not None else states
         self._reader = LogReader(self._store, self._config, clock, pools, self._bases)
+        # Who brings bases of its own makes them by itself.
+        self._checkpointer = Checkpointer(self._reader, self._config, clock, states) if bases is None else None
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, self._arguments
@@ -250,6 +256,18 @@ class TransactionLog:
         """The files (a table of files, adds or paths) less those that are to be left alone now."""
         return without_paths(files, self.files_in_cooldown())
 
+    def checkpoint(self) -> LastCheckpoint:
+        """Write a compacted state of the newest version, and answer with what the hint says of it."""
+        if self._checkpointer is None:
+            raise ConfigError("cannot make a checkpoint of a log whose bases are made by somebody else")
+        self._checkpointer.wait()
+        return hint_of(self._checkpointer.compact(self._config_in_force()).state)
+
+    def wait_for_checkpoint(self) -> None:
+        """Until the checkpoint that is under way in the background has ended, if there is one."""
+        if self._checkpointer is not None:
+            self._checkpointer.wait()
+
     def last_checkpoint(self) -> LastCheckpoint | None:
         """What the hint `_last_checkpoint` says, or None where there is none. Never an authority."""
         known: LastCheckpoint | None = self._reader.cache.checkpoints.get("last")
@@ -279,9 +297,15 @@ class TransactionLog:
         return known[1].metadata
 
     def _commit(self, operation: Operation) -> CommitResult:
+        config = self._config_in_force()
+        result = Transaction(self._reader, self._bases, config, self._clock, operation).run()
+        if self._checkpointer is not None:
+            self._checkpointer.after_commit(result, config)
+        return result
+
+    def _config_in_force(self) -> Config:
         properties = self._known_metadata().configuration
-        config = self._config.with_properties(properties) if properties else self._config
-        return Transaction(self._reader, self._bases, config, self._clock, operation).run()
+        return self._config.with_properties(properties) if properties else self._config
 
 
 def _batch(application_id: str | None, batch_id: int | None) -> Batch | None:

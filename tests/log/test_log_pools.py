@@ -44,7 +44,7 @@ class Distant:
 @pytest.fixture
 def url() -> str:
     url = f"memory://pools-{time.perf_counter_ns()}/t"
-    log = it.TransactionLog(url)
+    log = it.TransactionLog(url, options={"checkpoint.enabled": "false"})
     log.initialize(SCHEMA)
     for number in range(NUM_VERSIONS):
         log.add_files([make_add(f"{number}.split")])

@@ -1,14 +1,12 @@
-"""Tables that the original product wrote: their version files are read, and no list of files is guessed."""
+"""Tables that the original product wrote: their version files and hints are read."""
 
 from __future__ import annotations
 
 import json
 
-import pyarrow as pa
 import pytest
 
 import indextables as it
-from indextables.errors import CheckpointError
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.names import version_key
 from indextables.protocol.version_file import decode_version, encode_version
@@ -50,14 +48,6 @@ def test_version_0_is_decoded(table) -> None:
         assert decode_version(encode_version(actions, compress=compress), 0, parse_location("s3://b/t")) == actions
 
 
-def test_the_log_reads_what_stands_in_version_files(table) -> None:
-    log = it.TransactionLog(table)
-    assert log.protocol() == PROTOCOL
-    check_metadata(log.metadata(), table.name)
-    assert log.read_version(0) == [log.protocol(), log.metadata()]
-    assert log.versions() == [0]
-
-
 def test_the_hint_is_read(table) -> None:
     expected = json.loads((table.parent / "expected.json").read_text())
     hint = it.TransactionLog(table).last_checkpoint()
@@ -67,24 +57,3 @@ def test_the_hint_is_read(table) -> None:
     assert (hint.version, hint.num_files, hint.size_in_bytes) == tuple(
         expected[table.name][name] for name in ("version", "num_files", "total_bytes")
     )
-
-
-def test_no_list_of_files_is_guessed(table) -> None:
-    """Their files stand in states, and an empty list would be a wrong one."""
-    log = it.TransactionLog(table)
-    for read in (log.list_files, log.snapshot, log.skipped_files, lambda: list(log.files_in_cooldown())):
-        with pytest.raises(CheckpointError, match="its files stand in the state of version") as caught:
-            read()
-        assert str(table) in str(caught.value)
-        assert "hint: " in str(caught.value)
-
-
-def test_nothing_is_written_to_them(table) -> None:
-    before = sorted(path.name for path in (table / "_transaction_log").iterdir())
-    log = it.TransactionLog(table)
-    for write in (lambda: log.add_files([]), lambda: log.overwrite_files([]), lambda: log.set_properties({"a": "b"})):
-        with pytest.raises(CheckpointError):
-            write()
-    with pytest.raises(CheckpointError):
-        log.initialize(pa.schema([("x", pa.int8())]))
-    assert sorted(path.name for path in (table / "_transaction_log").iterdir()) == before

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from typing import NoReturn, Protocol
 
-from indextables.errors import CheckpointError
+from indextables.errors import CheckpointCorruptionError, CheckpointError
 from indextables.log.segment import Checkpoints, Segment
 from indextables.log.snapshot import Snapshot
+
+
+class DamagedBaseError(CheckpointCorruptionError):
+    """The files of a state turned out damaged when they were read: another base must take its place."""
+
+    def __init__(self, message: str, *, version: int = -1, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.version = version
 
 
 class BaseSource(Protocol):
@@ -20,16 +28,6 @@ class BaseSource(Protocol):
 
     def txn_id_at(self, version: int) -> str | None:
         """The transaction that the state at a version stands for, if it says so."""
-
-
-class NoBases:
-    """Version files only."""
-
-    def load(self, candidates: Checkpoints) -> Snapshot | None:
-        return None
-
-    def txn_id_at(self, version: int) -> str | None:
-        return None
 
 
 def refuse_unread_state(segment: Segment, url: str) -> NoReturn:

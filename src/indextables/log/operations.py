@@ -165,6 +165,17 @@ class UpgradeProtocol:
 
 
 @dataclasses.dataclass(frozen=True)
+class Empty:
+    """A version that changes nothing, for a state that needs a version of its own."""
+
+    name: str
+    needs_files: bool = False
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        return Plan([])
+
+
+@dataclasses.dataclass(frozen=True)
 class RecordSkip:
     """Note that a file could not be processed; counted on what stands at the moment of the commit."""
 

@@ -6,17 +6,21 @@ one, and keeps nothing; its answers are the same.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+import pyarrow as pa
+
 from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError, RetentionError
-from indextables.log.base import BaseSource, refuse_unread_state
+from indextables.log.base import BaseSource, DamagedBaseError, refuse_unread_state
 from indextables.log.cache import MAX_VERSIONS, LogCache
+from indextables.log.files import Keep
 from indextables.log.pools import VERSION_READING, InlinePools, Pools
 from indextables.log.replay import (
     VersionFile,
@@ -27,13 +31,15 @@ from indextables.log.replay import (
     newest_definitions,
     recorded_time_ms,
 )
-from indextables.log.segment import Segment, grow_segment, version_files, whole_segment
+from indextables.log.segment import Segment, find_version, grow_segment, version_files, whole_segment
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.features import LEGACY_PROTOCOL, check_readable
 from indextables.protocol.names import version_key
 from indextables.protocol.version_file import decode_version, mark_of
 from indextables.store import ObjectStore
+
+logger = logging.getLogger(__name__)
 
 _WALK_BACK_SHARES = (1, 4, 16, 64, 256)
 _READS_DURING_CLEAN_UP = 5
@@ -50,6 +56,7 @@ class LogReader:
         self._clock = clock
         self._bases = bases
         self._plain = not config[settings.TRANSACTION_USE_OPTIMIZED]
+        self._replays = not config[settings.CHECKPOINT_ENABLED]
         self._keeps = not self._plain and config[settings.TRANSACTION_CACHE_ENABLED]
         self._pools = InlinePools() if self._plain or not store.is_remote else pools
         self._workers = config[settings.CHECKPOINT_PARALLELISM]
@@ -57,6 +64,7 @@ class LogReader:
         ttl_seconds = config[settings.TRANSACTION_CACHE_EXPIRATION_SECONDS]
         self.cache = LogCache(ttl_seconds, clock.monotonic, enabled=self._keeps)
         self._lock = threading.RLock()
+        self._distrusted: set[int] = set()
         self._segment: Segment | None = None
         self._head: Head | None = None
         self._tip: Snapshot | None = None
@@ -131,17 +139,35 @@ class LogReader:
         return self._despite_clean_up(self._newest_head)
 
     def snapshot(self, version: int | None = None, *, max_staleness_seconds: float = 0) -> Snapshot:
-        """The table at a version, the newest by default."""
-        return self._despite_clean_up(lambda: self._snapshot(self.segment(max_staleness_seconds), version))
+        """The table at a version, the newest by default, with its files."""
+
+        def read() -> Snapshot:
+            return _with_files(self._snapshot(self.segment(max_staleness_seconds), version))
+
+        return self._despite_clean_up(read)
+
+    def file_tables(self, keep: Keep, *, max_staleness_seconds: float = 0) -> tuple[Snapshot, list[pa.Table]]:
+        """The newest version, and those of its files that stand in parts which may hold what is sought."""
+
+        def read() -> tuple[Snapshot, list[pa.Table]]:
+            snapshot = self._snapshot(self.segment(max_staleness_seconds), None)
+            return snapshot, list(snapshot.live_files.tables(keep))
+
+        return self._despite_clean_up(read)
 
     def newest_snapshot(self) -> tuple[Segment, Snapshot]:
         """The newest version with its files, and where it stands."""
 
         def read() -> tuple[Segment, Snapshot]:
             segment = self.segment()
-            return segment, self._snapshot(segment, None)
+            return segment, _with_files(self._snapshot(segment, None))
 
         return self._despite_clean_up(read)
+
+    def time_of_state(self, segment: Segment, version: int) -> int | None:
+        """When the version was committed that a state stands for, if that state can be read."""
+        state = self._bases.load({version: segment.checkpoints[version]})
+        return None if state is None else state.timestamp_ms
 
     def metadata(self) -> Metadata:
         """The metadata in force, found by walking back from the newest version."""
@@ -178,6 +204,9 @@ class LogReader:
                     return read()
             except (ObjectNotFoundError, CheckpointError) as error:
                 self.forget()
+                if isinstance(error, DamagedBaseError):
+                    logger.warning("passing over the state of version %d: %s", error.version, error.message)
+                    self._distrusted.add(error.version)
                 if attempt < _READS_DURING_CLEAN_UP:
                     continue
                 if isinstance(error, CheckpointError):
@@ -241,7 +270,7 @@ class LogReader:
             raise self._unreachable(segment, wanted)
         base = self._tip if self._tip is not None and self._tip.version <= wanted else self._base(segment, wanted)
         start = 0 if base is None else base.version + 1
-        if start < segment.oldest and start <= wanted:
+        if start < segment.oldest and start <= wanted and not (wanted == 0 and find_version(self.store, 0)):
             if wanted == segment.newest:
                 refuse_unread_state(segment, self.url)
             raise self._unreachable(segment, wanted)
@@ -268,8 +297,14 @@ class LogReader:
             raise self._unreachable(segment, wanted)
 
     def _base(self, segment: Segment, wanted: int) -> Snapshot | None:
-        """A snapshot to fold on, or None where the version files reach back to version 0."""
-        candidates = {version: keys for version, keys in segment.checkpoints.items() if version <= wanted}
+        """A snapshot to fold on; None where there is none, or replay is asked for and every version is there."""
+        if self._replays and segment.oldest == 0:
+            return None
+        candidates = {
+            version: keys
+            for version, keys in segment.checkpoints.items()
+            if version <= wanted and version not in self._distrusted
+        }
         return self._bases.load(candidates) if candidates else None
 
     def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:
@@ -284,6 +319,12 @@ class LogReader:
         if timestamp_ms is None:
             timestamp_ms = self.store.head(version_key(version)).modified_ms
         return VersionFile(version, actions, timestamp_ms)
+
+
+def _with_files(snapshot: Snapshot) -> Snapshot:
+    """The snapshot, once its files are read: damage must show while another base can still take its place."""
+    _ = snapshot.files
+    return snapshot
 
 
 def _shares_down(newest: int, floor: int) -> Iterator[range]:

@@ -13,17 +13,26 @@ from indextables.log.segment import Segment
 
 
 def version_at(reader: LogReader, segment: Segment, moment_ms: int) -> int:
-    """The newest version that was committed at or before a moment."""
+    """The newest version that was committed at or before a moment: by its file, or by its state where that is all."""
     versions = range(segment.oldest, segment.newest + 1)
-    times = _Times(reader, versions) if _are_dated(reader, versions) else _running_times(reader, versions)
-    at = bisect.bisect_right(times, moment_ms)
-    if at == 0:
-        first = format_timestamp_ms(times[0])
-        raise RetentionError(
-            f"cannot read `{reader.url}` as of {format_timestamp_ms(moment_ms)} because its oldest version, "
-            f"{segment.oldest}, is of {first}"
-        )
-    return versions[at - 1]
+    oldest: tuple[int, int] | None = None
+    if versions:
+        times = _Times(reader, versions) if _are_dated(reader, versions) else _running_times(reader, versions)
+        if at := bisect.bisect_right(times, moment_ms):
+            return versions[at - 1]
+        oldest = (segment.oldest, times[0])
+    for version in sorted((at for at in segment.checkpoints if at < segment.oldest), reverse=True):
+        committed_ms = reader.time_of_state(segment, version)
+        if committed_ms is not None:
+            if committed_ms <= moment_ms:
+                return version
+            oldest = (version, committed_ms)
+    if oldest is None:
+        raise RetentionError(f"cannot read `{reader.url}` by time because no version of it says when it was committed")
+    raise RetentionError(
+        f"cannot read `{reader.url}` as of {format_timestamp_ms(moment_ms)} because its oldest version, "
+        f"{oldest[0]}, is of {format_timestamp_ms(oldest[1])}"
+    )
 
 
 def _are_dated(reader: LogReader, versions: range) -> bool:

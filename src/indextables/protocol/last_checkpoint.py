@@ -33,3 +33,8 @@ def decode_last_checkpoint(data: bytes, key: str) -> LastCheckpoint:
         raise CheckpointCorruptionError(f"cannot read `{key}` because it is nested too deeply") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointCorruptionError(f"cannot read `{key}` because it is no such hint: {error}") from error
+
+
+def encode_last_checkpoint(hint: LastCheckpoint) -> bytes:
+    """The bytes of the hint."""
+    return msgspec.json.encode(hint)

@@ -1,0 +1,129 @@
+"""Avro object container files: the frame around records. Headers and blocks in bytes, records left to others.
+
+A file is read only if it is whole: every block ends with the file's marker, and the last one ends the file. Every
+refusal is a `ValueError` that says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from indextables.protocol.compression import compress_block, decompress_block
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+_MAX_VARINT_BYTES = 10
+_MAX_HEADER_ENTRIES = 1000
+
+
+class Header(NamedTuple):
+    """What stands before the blocks, and where they begin."""
+
+    metadata: dict[str, bytes]
+    sync: bytes
+    end: int
+
+    @property
+    def codec(self) -> str:
+        return self.metadata.get("avro.codec", b"null").decode(errors="replace")
+
+
+class Block(NamedTuple):
+    """A block as it stands in the file."""
+
+    num_records: int
+    packed: bytes
+
+
+def encode_header(metadata: Mapping[str, bytes], sync: bytes) -> bytes:
+    """The start of a file, its metadata in the order given."""
+    entries = b"".join(_text(key.encode()) + _text(value) for key, value in metadata.items())
+    return MAGIC + encode_long(len(metadata)) + entries + b"\x00" + sync
+
+
+def encode_block(num_records: int, body: Any, sync: bytes, codec: str, level: int) -> bytes:
+    """One block of encoded records."""
+    packed = compress_block(body, codec, level)
+    return encode_long(num_records) + encode_long(len(packed)) + packed + sync
+
+
+def encode_long(value: int) -> bytes:
+    """A number as Avro writes it: zigzag, seven bits to a byte, the lowest first."""
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def decode_header(data: bytes) -> Header:
+    """The header of a file."""
+    if not data.startswith(MAGIC):
+        raise ValueError("it is no Avro file")
+    metadata: dict[str, bytes] = {}
+    at = len(MAGIC)
+    while True:
+        count, at = _read_long(data, at)
+        if count == 0:
+            break
+        if count < 0:
+            count = -count
+            _, at = _read_long(data, at)
+        if count + len(metadata) > _MAX_HEADER_ENTRIES:
+            raise ValueError("its header has too many entries")
+        for _ in range(count):
+            key, at = _read_text(data, at)
+            value, at = _read_text(data, at)
+            metadata[key.decode(errors="replace")] = value
+    return Header(metadata, _cut(data, at, SYNC_BYTES), at + SYNC_BYTES)
+
+
+def blocks(data: bytes, header: Header) -> Iterator[Block]:
+    """The blocks of a file, which must end where the last one does."""
+    at = header.end
+    while at < len(data):
+        num_records, at = _read_long(data, at)
+        if num_records < 0:
+            raise ValueError("a block has fewer than no records")
+        packed, at = _read_text(data, at)
+        if _cut(data, at, SYNC_BYTES) != header.sync:
+            raise ValueError("a block does not end with the file's marker")
+        at += SYNC_BYTES
+        yield Block(num_records, packed)
+
+
+def num_records(data: bytes) -> int:
+    """How many records a whole file says it holds."""
+    return sum(block.num_records for block in blocks(data, decode_header(data)))
+
+
+def plain_body(block: Block, header: Header) -> bytes:
+    """The records of a block, unpacked within bounds."""
+    return decompress_block(block.packed, header.codec)
+
+
+def _text(value: bytes) -> bytes:
+    return encode_long(len(value)) + value
+
+
+def _read_text(data: bytes, at: int) -> tuple[bytes, int]:
+    size, at = _read_long(data, at)
+    return _cut(data, at, size), at + size
+
+
+def _read_long(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for number, byte in enumerate(data[at : at + _MAX_VARINT_BYTES]):
+        value |= (byte & 0x7F) << (7 * number)
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + number + 1
+    raise ValueError("it is cut off, or a number in it has no end")
+
+
+def _cut(data: bytes, at: int, size: int) -> bytes:
+    if size < 0 or at + size > len(data):
+        raise ValueError("it is cut off")
+    return data[at : at + size]

@@ -1,0 +1,136 @@
+"""Compression with bounds: what unpacks to far more than a log could hold is refused before the memory is taken.
+
+Text files of the log are plain, gzip, or gzip behind the two bytes `01 01`. Avro blocks are plain, deflate, snappy or
+zstd. Every refusal is a `ValueError` that says why; the caller knows which file it was.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import pyarrow as pa
+
+GZIP = b"\x1f\x8b"
+AVRO_CODECS = {"zstd": "zstandard", "snappy": "snappy", "none": "null"}
+
+_OLD_PREFIX = b"\x01\x01"
+_GZIP_WBITS = 31
+_DEFLATE_WBITS = -15
+_GZIP_LEVEL = 6
+_PLAIN_BYTES_ALWAYS_ALLOWED = 128 << 20
+_MAX_RATIO = 200
+_MAX_GZIP_MEMBERS = 1000
+_CRC_BYTES = 4
+
+
+def gzip_text(text: bytes) -> bytes:
+    """The text as one gzip member, the same bytes for the same text."""
+    return zlib.compress(text, level=_GZIP_LEVEL, wbits=_GZIP_WBITS)
+
+
+def plain_text(data: bytes) -> bytes:
+    """The text of a file that may be compressed."""
+    if data.startswith(_OLD_PREFIX + GZIP):
+        data = data[len(_OLD_PREFIX) :]
+    if data.startswith(GZIP):
+        try:
+            data = _gunzip(data)
+        except zlib.error as error:
+            raise ValueError(f"it is no whole gzip file ({error})") from error
+    if not data or data.isspace():
+        raise ValueError("it is empty")
+    return data
+
+
+def compress_block(body: Any, codec: str, level: int) -> bytes:
+    """The body of an Avro block, in one of `AVRO_CODECS`' names."""
+    if codec == "null":
+        return bytes(body)
+    if codec == "snappy":
+        packed = pa.Codec("snappy").compress(body, asbytes=True)
+        return bytes(packed) + zlib.crc32(body).to_bytes(_CRC_BYTES, "big")
+    if codec == "zstandard":
+        return bytes(pa.Codec("zstd", compression_level=level).compress(body, asbytes=True))
+    raise ValueError(f"there is no codec `{codec}` to write with")
+
+
+def decompress_block(body: bytes, codec: str) -> bytes:
+    """The plain body of an Avro block."""
+    limit = plain_limit(len(body))
+    match codec:
+        case "null":
+            return body
+        case "deflate":
+            return _inflate(body, limit)
+        case "snappy":
+            return _unsnap(body, limit)
+        case "zstandard":
+            return _unzstd(body, limit)
+    raise ValueError(f"its codec `{codec[:40]}` is unknown")
+
+
+def plain_limit(num_packed_bytes: int) -> int:
+    """How much that many packed bytes may become."""
+    return max(_PLAIN_BYTES_ALWAYS_ALLOWED, num_packed_bytes * _MAX_RATIO)
+
+
+def _gunzip(data: bytes) -> bytes:
+    limit = plain_limit(len(data))
+    parts: list[bytes] = []
+    while data:
+        if len(parts) == _MAX_GZIP_MEMBERS:
+            raise ValueError(f"it has over {_MAX_GZIP_MEMBERS} gzip members")
+        member = zlib.decompressobj(wbits=_GZIP_WBITS)
+        parts.append(member.decompress(data, limit + 1))
+        limit -= len(parts[-1])
+        _check_limit(limit)
+        if not member.eof:
+            raise ValueError("it is cut off")
+        data = member.unused_data
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _inflate(body: bytes, limit: int) -> bytes:
+    stream = zlib.decompressobj(wbits=_DEFLATE_WBITS)
+    try:
+        plain = stream.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise ValueError(f"a block is no deflate data ({error})") from error
+    _check_limit(limit - len(plain))
+    if not stream.eof:  # some writers leave a part of a checksum behind it
+        raise ValueError("a block is no whole deflate data")
+    return plain
+
+
+def _unsnap(body: bytes, limit: int) -> bytes:
+    packed, checksum = body[:-_CRC_BYTES], body[-_CRC_BYTES:]
+    size, shift = 0, 0
+    for byte in packed[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    _check_limit(limit - size)
+    try:
+        plain = bytes(pa.Codec("snappy").decompress(packed, size, asbytes=True))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError("a block is no snappy data") from error
+    if zlib.crc32(plain).to_bytes(_CRC_BYTES, "big") != checksum:
+        raise ValueError("a block's checksum does not fit")
+    return plain
+
+
+def _unzstd(body: bytes, limit: int) -> bytes:
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(body), "zstd") as stream:
+            plain = bytes(stream.read(limit + 1))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError("a block is no zstd data") from error
+    _check_limit(limit - len(plain))
+    return plain
+
+
+def _check_limit(left: int) -> None:
+    if left < 0:
+        raise ValueError(f"it unpacks to over {_MAX_RATIO} times its size, which no log does")

@@ -1,0 +1,111 @@
+"""Columns read from a checkpoint of any writer, made a file table: checked, completed, and cast.
+
+Fields are resolved by name. What a writer left out becomes null, or what it means; what this library does not know is
+dropped. Every refusal is a `ValueError` that says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.protocol.actions import Add
+from indextables.protocol.avro_rows import without_null_items
+from indextables.protocol.file_table import FILES_SCHEMA
+from indextables.protocol.paths import normalize_path
+from indextables.store.redact import redact
+from indextables.store.url import Location
+
+WIRE_NAMES: dict[str, str] = {
+    **dict(zip(Add.__struct_fields__, Add.__struct_encode_fields__, strict=True)),
+    "added_at_version": "addedAtVersion",
+    "added_at_timestamp": "addedAtTimestamp",
+}
+
+_NEVER_NEGATIVE = (
+    "size",
+    "num_records",
+    "footer_start_offset",
+    "footer_end_offset",
+    "hotcache_start_offset",
+    "hotcache_length",
+    "num_merge_ops",
+    "uncompressed_size_bytes",
+    "added_at_version",
+)
+# A path that is not plainly relative and inside the table.
+_DOUBTFUL_PATH = r"^/|:|(^|/)\.{0,2}(/|$)|^_transaction_log(/|$)|[\x00-\x1f\x7f]"
+_LONGEST_QUOTE = 200
+
+
+def conform_files(found: pa.Table, defaults: dict[str, Any] | None = None) -> pa.Table:
+    """A table of wire names as one of `FILES_SCHEMA`. `defaults` stand in for required fields that are not there."""
+    meanings = {"has_footer_offsets": False, "partition_values": [], **(defaults or {})}
+    columns = [_column(found, field, meanings.get(field.name)) for field in FILES_SCHEMA]
+    files = pa.Table.from_arrays(columns, schema=FILES_SCHEMA)
+    for name in _NEVER_NEGATIVE:
+        least = pc.min(files[name]).as_py()
+        if least is not None and least < 0:
+            raise ValueError(f"its field `{WIRE_NAMES[name]}` holds {least}, which is below zero")
+    return files
+
+
+def relative_paths(files: pa.Table, table: Location) -> pa.Table:
+    """The same files with every path relative to the table."""
+    doubtful = pc.match_substring_regex(files["path"], _DOUBTFUL_PATH)
+    if not pc.any(doubtful, min_count=0).as_py():
+        return files
+    paths = files["path"].to_pylist()
+    for number, doubt in enumerate(doubtful.to_pylist()):
+        if doubt:
+            paths[number] = relative_path(paths[number], table)
+    at = files.schema.get_field_index("path")
+    return files.set_column(at, files.schema.field(at), pa.array(paths, pa.string()))
+
+
+def relative_path(path: str, table: Location) -> str:
+    """The path relative to the table."""
+    try:
+        return normalize_path(path, table)
+    except ValueError as error:
+        shown = redact(repr(path[:_LONGEST_QUOTE])[1:-1])
+        raise ValueError(f"its path `{shown}` is refused because {error}") from error
+
+
+def newest_of_each_path(files: pa.Table) -> pa.Table:
+    """The files less those that a later row of the same path replaces."""
+    if pc.count_distinct(files["path"]).as_py() == files.num_rows:
+        return files
+    last = {path: number for number, path in enumerate(files["path"].to_pylist())}
+    return files.take(pa.array(sorted(last.values()), pa.int64()))
+
+
+def _column(found: pa.Table, field: Any, meaning: Any) -> Any:
+    wire_name = WIRE_NAMES[field.name]
+    if wire_name not in found.column_names:
+        if not field.nullable and meaning is None:
+            raise ValueError(f"its entries lack the field `{wire_name}`")
+        return pa.array([meaning] * found.num_rows, field.type)
+    column = found[wire_name]
+    try:
+        column = _combined(column, field.type)
+    except pa.ArrowException as error:
+        raise ValueError(f"its field `{wire_name}` is no {field.type}") from error
+    if column.null_count and not field.nullable:
+        if meaning is None:
+            raise ValueError(f"its field `{wire_name}` holds a null")
+        rows = [meaning if value is None else value for value in column.to_pylist()]
+        column = pa.array(rows, field.type)
+    return column
+
+
+def _combined(column: Any, kind: Any) -> Any:
+    """One array of that type; keys without a value are left out."""
+    whole = column.combine_chunks().cast(kind) if column.num_chunks else pa.array([], kind)
+    if pa.types.is_map(kind) and whole.items.null_count:
+        return without_null_items(whole)
+    if pa.types.is_list(kind) and whole.values.null_count:
+        return without_null_items(whole)
+    return whole

@@ -1,0 +1,68 @@
+"""Checkpoints of the older formats: one JSON file, JSON in parts, and Parquet, as snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from indextables.errors import CheckpointCorruptionError, ObjectNotFoundError
+from indextables.log.files import LiveFiles, TableSource
+from indextables.log.snapshot import Snapshot
+from indextables.protocol.checkpoint_content import CheckpointContent
+from indextables.protocol.features import LEGACY_PROTOCOL
+from indextables.protocol.json_checkpoint import (
+    JsonParts,
+    decode_json_checkpoint,
+    join_json_parts,
+    json_checkpoint_key,
+)
+from indextables.protocol.parquet_checkpoint import (
+    ParquetSidecar,
+    decode_parquet_checkpoint,
+    decode_parquet_sidecar,
+    parquet_sidecar_key,
+)
+from indextables.store import ObjectStore
+
+
+def read_older(store: ObjectStore, version: int, keys: Sequence[str]) -> Snapshot | None:
+    """The checkpoint of a version among these keys that is not an Avro state, or None where there is none."""
+    sidecar_key = parquet_sidecar_key(version)
+    parquet = [key for key in keys if ".checkpoint.parquet" in key]
+    if parquet:
+        files = {key: store.get(key) for key in parquet}
+        return _snapshot(decode_parquet_checkpoint(files, store.location, _sidecar(store, sidecar_key)))
+    if json_checkpoint_key(version) in keys:
+        return _snapshot(_read_json(store, json_checkpoint_key(version)))
+    return None
+
+
+def _sidecar(store: ObjectStore, key: str) -> ParquetSidecar | None:
+    try:
+        return decode_parquet_sidecar(store.get(key), key)
+    except ObjectNotFoundError:
+        return None
+
+
+def _read_json(store: ObjectStore, key: str) -> CheckpointContent:
+    content = decode_json_checkpoint(store.get(key), key, store.location)
+    if not isinstance(content, JsonParts):
+        return content
+    try:
+        return join_json_parts(content, [store.get(part.key) for part in content.parts], store.location)
+    except ObjectNotFoundError as error:
+        raise CheckpointCorruptionError(f"cannot read `{key}` because a part of it is missing") from error
+
+
+def _snapshot(content: CheckpointContent) -> Snapshot:
+    if content.metadata is None:
+        raise CheckpointCorruptionError(f"cannot read the checkpoint of version {content.version}: it has no metadata")
+    return Snapshot(
+        version=content.version,
+        timestamp_ms=content.timestamp_ms or 0,
+        txn_id=content.txn_id,
+        protocol=content.protocol or LEGACY_PROTOCOL,
+        metadata=content.metadata,
+        live_files=LiveFiles(TableSource(content.files)),
+        skips=content.skips,
+        transactions=content.transactions,
+    )

@@ -1,0 +1,131 @@
+"""States and checkpoints as snapshots: the newest that verifies, in whatever format it was written.
+
+A state that is damaged or missing is reported and passed over; the one before it, or the versions from the start, take
+its place. What cannot be reached just now is an error, not a damage.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from indextables.config import Config, settings
+from indextables.errors import CheckpointCorruptionError, CheckpointError, CorruptLogError, ObjectNotFoundError
+from indextables.log.files import LiveFiles
+from indextables.log.pools import Pools
+from indextables.log.replay import newest_definitions
+from indextables.log.segment import Checkpoints
+from indextables.log.snapshot import Snapshot
+from indextables.protocol.actions import Metadata, Protocol
+from indextables.protocol.doc_mapping import REGISTRY_PREFIX
+from indextables.protocol.features import LEGACY_PROTOCOL
+from indextables.protocol.names import state_keys, version_key
+from indextables.protocol.state_manifest import StateManifest, with_relative_paths
+from indextables.protocol.version_file import decode_version
+from indextables.state import guarded
+from indextables.state.manifests import ManifestReader, StateFiles
+from indextables.state.older import read_older
+from indextables.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+
+class StateReader:
+    """Loads snapshots of one table from its states."""
+
+    def __init__(self, store: ObjectStore, config: Config, pools: Pools) -> None:
+        self._store = store
+        self._timeout_seconds = config[settings.CHECKPOINT_READ_TIMEOUT_SECONDS]
+        self.manifests = ManifestReader(store, config, pools)
+        self._reported: set[int] = set()
+
+    def load(self, candidates: Checkpoints) -> Snapshot | None:
+        """The snapshot of the newest candidate that verifies, or None where none does."""
+        for version in sorted(candidates, reverse=True):
+            for key in set(state_keys(version)) & set(candidates[version]):
+                if (state := self.find_state(version, key)) is not None:
+                    return self._snapshot(state)
+            if (snapshot := self._older(version, candidates[version])) is not None:
+                return snapshot
+        return None
+
+    def _older(self, version: int, keys: Sequence[str]) -> Snapshot | None:
+        try:
+            return read_older(self._store, version, keys)
+        except ObjectNotFoundError:
+            return None
+        except CheckpointError as error:
+            self._report(version, error)
+            return None
+
+    def _report(self, version: int, error: CheckpointError) -> None:
+        """Say once that a state is passed over."""
+        if version not in self._reported:
+            self._reported.add(version)
+            logger.warning("passing over the state of version %d: %s", version, error.message)
+
+    def txn_id_at(self, version: int) -> str | None:
+        """The transaction that the state at a version stands for, if it says so."""
+        state = self.state_at(version)
+        return None if state is None else state.version_txn_id
+
+    def find_state(self, version: int, key: str) -> StateManifest | None:
+        """The state under a key, or None where it is gone or damaged, which is reported."""
+        try:
+            data = self._store.get(key)
+            state = guarded.read_state_manifest(data, key, timeout_seconds=self._timeout_seconds)
+            if state.state_version != version:
+                raise CheckpointCorruptionError(
+                    f"cannot read `{key}` because it stands for version {state.state_version}"
+                )
+        except ObjectNotFoundError:
+            return None
+        except CheckpointError as error:
+            self._report(version, error)
+            return None
+        return with_relative_paths(state, self._store.location)
+
+    def state_at(self, version: int) -> StateManifest | None:
+        """The state of a version, if there is one that verifies."""
+        for key in state_keys(version):
+            if (state := self.find_state(version, key)) is not None:
+                return state
+        return None
+
+    def _snapshot(self, state: StateManifest) -> Snapshot:
+        metadata, protocol = state.metadata, state.protocol
+        if metadata is None or protocol is None:
+            first_metadata, first_protocol = self._definitions_of_version_0(state.state_version)
+            metadata, protocol = metadata or first_metadata, protocol or first_protocol
+        return Snapshot(
+            version=state.state_version,
+            timestamp_ms=state.created_at if state.version_timestamp is None else state.version_timestamp,
+            txn_id=state.version_txn_id,
+            protocol=protocol,
+            metadata=_with_registry(metadata, state),
+            live_files=LiveFiles(StateFiles(state, self.manifests)),
+            skips=state.skips,
+            transactions=state.transactions,
+        )
+
+    def _definitions_of_version_0(self, version: int) -> tuple[Metadata, Protocol]:
+        """Other writers leave the definitions in version 0, which is then never cleaned up."""
+        try:
+            actions = decode_version(self._store.get(version_key(0)), 0, self._store.location)
+        except ObjectNotFoundError as error:
+            raise CorruptLogError(
+                f"cannot read the state of version {version} of `{self._store.location.url}` because it names no "
+                "metadata, and version 0, which holds it, is missing"
+            ) from error
+        metadata, protocol = newest_definitions(actions)
+        if metadata is None:
+            raise CorruptLogError(f"cannot read version 0 of `{self._store.location.url}`: it holds no metadata")
+        return metadata, protocol or LEGACY_PROTOCOL
+
+
+def _with_registry(metadata: Metadata, state: StateManifest) -> Metadata:
+    """The metadata with the doc mappings that the state holds beside it."""
+    entries = {REGISTRY_PREFIX + reference: mapping for reference, mapping in state.schema_registry.items()}
+    return msgspec.structs.replace(metadata, configuration={**entries, **metadata.configuration})

@@ -1,0 +1,106 @@
+"""Tables that the original product wrote, which commits in states alone: they open, list, and go on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from tests.conftest import live_paths, make_add
+
+import indextables as it
+from indextables.errors import CheckpointError, CorruptLogError
+
+TABLES = ["01_single_write", "04_partitioned", "05_many_transactions", "12_partition_drop", "16_with_skip_actions"]
+
+
+@pytest.fixture(params=TABLES)
+def table(request, shared, tmp_path):
+    """A copy of one table, and what is expected of it."""
+    source = shared / "fixtures" / "upstream-0.5.4"
+    shutil.copytree(source / request.param, tmp_path / "table")
+    return tmp_path / "table", json.loads((source / "expected.json").read_text())[request.param]
+
+
+def partition_values(snapshot) -> list[str]:
+    return sorted(
+        {json.dumps(dict(values), sort_keys=True) for values in snapshot.files["partition_values"].to_pylist()}
+    )
+
+
+@pytest.mark.parametrize("optimized", ["true", "false"])
+def test_they_are_read_exactly(table, optimized) -> None:
+    url, expected = table
+    log = it.TransactionLog(url, options={"transaction.useOptimized": optimized})
+    snapshot = log.snapshot()
+    assert snapshot.version == expected["version"]
+    assert snapshot.num_files == expected["num_files"]
+    assert snapshot.num_records == expected["num_records"]
+    assert snapshot.total_bytes == expected["total_bytes"]
+    assert sorted(snapshot.files["path"].to_pylist()) == sorted(expected["paths"])
+    assert partition_values(snapshot) == sorted(expected["partition_values"])
+    assert set(snapshot.files["doc_mapping_ref"].to_pylist()) <= set(snapshot.doc_mappings)
+    assert (log.protocol().min_reader_version, log.metadata().format.provider) == (4, "indextables")
+    assert log.versions() == [0]
+
+
+def test_every_version_with_a_state_is_reachable(table) -> None:
+    url, expected = table
+    log = it.TransactionLog(url)
+    counts = [log.snapshot(version=version).num_files for version in range(expected["version"] + 1)]
+    assert counts[0] == 0
+    assert counts[-1] == expected["num_files"]
+    assert log.snapshot(timestamp="2030-01-01").version == expected["version"]
+
+
+def test_a_commit_continues_them(table) -> None:
+    url, expected = table
+    log = it.TransactionLog(url)
+    assert log.add_files([make_add("splits/split-new.split", num_records=7)]) == expected["version"] + 1
+    first = sorted(expected["paths"])[0]
+    assert log.replace_files([first], [make_add("splits/split-merged.split")]) == expected["version"] + 2
+    log.set_properties({"note": "ours"})
+    for handle in (log, it.TransactionLog(url), it.TransactionLog(url, options={"transaction.useOptimized": "false"})):
+        snapshot = handle.snapshot()
+        assert snapshot.version == expected["version"] + 3
+        assert set(snapshot.files["path"].to_pylist()) == (
+            set(expected["paths"]) - {first} | {"splits/split-new.split", "splits/split-merged.split"}
+        )
+        assert snapshot.metadata.configuration["note"] == "ours"
+    assert live_paths(log, version=expected["version"]) == sorted(expected["paths"])
+    log.overwrite_files([])
+    assert live_paths(it.TransactionLog(url)) == []
+
+
+def test_two_writers_continue_them_one_after_the_other(table) -> None:
+    url, expected = table
+    handles = [it.TransactionLog(url), it.TransactionLog(url)]
+    for handle in handles:
+        handle.snapshot()
+    versions = [handles[number % 2].add_files([make_add(f"splits/{number}.split")]) for number in range(4)]
+    assert versions == [expected["version"] + number for number in range(1, 5)]
+
+
+def test_a_damaged_manifest_gives_no_wrong_list(table) -> None:
+    url, _ = table
+    for manifest in (url / "_transaction_log" / "manifests").glob("*.avro"):
+        manifest.write_bytes(manifest.read_bytes()[:-30])
+    with pytest.raises((CheckpointError, CorruptLogError)):
+        it.TransactionLog(url).list_files()
+
+
+def test_a_damaged_newest_state_is_an_error_never_an_older_table(table) -> None:
+    url, expected = table
+    state = url / "_transaction_log" / f"state-v{expected['version']:020d}" / "_manifest.avro"
+    state.write_bytes(b"Obj\x01" + b"\xff" * 100)
+    with pytest.raises(CheckpointError, match="which could not be read"):
+        it.TransactionLog(url).list_files()
+    with pytest.raises(CheckpointError, match="which could not be read"):
+        it.TransactionLog(url).add_files([])
+
+
+def test_without_version_0_there_is_no_schema(table) -> None:
+    url, _ = table
+    (url / "_transaction_log" / "00000000000000000000.json").unlink()
+    with pytest.raises(CorruptLogError, match="version 0"):
+        it.TransactionLog(url).list_files()
