@@ -14,7 +14,9 @@ import pyarrow as pa
 from tests.simulator.world import World
 
 import indextables as it
+from indextables.config import Config
 from indextables.errors import (
+    CheckpointValidationError,
     CommitConflictError,
     CommitStateUnknownError,
     CorruptLogError,
@@ -30,7 +32,7 @@ from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, pars
 from indextables.store.faulty import Fault
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string())])
-OPTIONS = {"transaction.retry.maxAttempts": 6}
+OPTIONS = {"transaction.retry.maxAttempts": 6, "checkpoint.interval": 10**6, "cache.disk.enabled": "false"}
 _FLOOR_MS = 3_600_000
 
 
@@ -83,7 +85,7 @@ class PickledStates:
 
     def txn_id_at(self, version: int) -> str | None:
         snapshot = self._snapshot(version)
-        return None if snapshot is None else snapshot.txn_id
+        return None if snapshot is None else snapshot.txn_id or ""
 
     def _snapshot(self, version: int) -> Snapshot | None:
         try:
@@ -93,13 +95,14 @@ class PickledStates:
 
 
 def open_log(world: World, store, **options) -> it.TransactionLog:
+    """A handle as a process would have it, with real states or with the quick ones of this world."""
     return it.TransactionLog(
         "memory://unused",
         options={**OPTIONS, **options},
         store=store,
         clock=world.clock,
         pools=InlinePools(),
-        bases=PickledStates(store),
+        bases=None if world.real_states else PickledStates(store),
     )
 
 
@@ -198,26 +201,53 @@ def cleaner(world: World, name: str, num_rounds: int, *, truncates: bool):
 
     def run() -> None:
         store = world.store(name, allowed={Fault.DIES_BEFORE, Fault.DIES_AFTER})
+        sweeping = world.store(f"{name}-sweep", allowed={Fault.DIES_BEFORE, Fault.DIES_AFTER})
         log = open_log(world, store)
         for _ in range(num_rounds):
             world.wait(world.random.choice([0.01, 0.1, 2 * 3600.0]))
-            _write_state(log, store)
-            _clean_up(world, store, truncates=truncates)
+            _write_state(world, log, store)
+            _clean_up(world, sweeping, log, truncates=truncates)
 
     return run
 
 
-def _write_state(log: it.TransactionLog, store) -> None:
+def _write_state(world: World, log: it.TransactionLog, store) -> None:
     snapshot = log.snapshot()
+    if world.real_states:
+        _write_real_state(world, log, store, snapshot.version)
+        return
     try:
         store.put_if_absent(state_keys(snapshot.version)[0], pickle.dumps(snapshot))
     except ObjectExistsError:
         return
 
 
-def _clean_up(world: World, store, *, truncates: bool) -> None:
+def _write_real_state(world: World, log: it.TransactionLog, store, version: int) -> None:
+    """Incremental, compacted in a version of its own, or damaged right away."""
+    kind = world.random.choice(["incremental", "incremental", "compacted", "damaged"])
+    # What clean-up may rely on already is left alone: of two states one stays whole.
+    if kind == "damaged" and log._checkpointer._states.state_at(version) is not None:
+        return
+    try:
+        if kind == "compacted":
+            version = log.checkpoint().version
+        else:
+            log._checkpointer.write_state(version, Config.resolve(options=OPTIONS))
+    except (CheckpointValidationError, CommitConflictError, CommitStateUnknownError):
+        return
+    if kind == "damaged":
+        key = state_keys(version)[0]
+        content = bytearray(store.get(key))
+        content[world.random.randrange(len(content))] ^= 1
+        store.put(key, bytes(content))
+    world.trace.append(f"{world.clock.seconds:.3f} {kind} state of version {version}")
+
+
+def _clean_up(world: World, store, log: it.TransactionLog, *, truncates: bool) -> None:
     keys = [meta.key for meta in store.list(LOG_DIRECTORY)]
     states = sorted(at for key in keys if (at := parse_checkpoint_key(key)) is not None)
+    if world.real_states:
+        states = [at for at in states if log._checkpointer._states.state_at(at) is not None]
     versions = sorted(at for key in keys if (at := parse_version_key(key)) is not None)
     if not versions or len(states) < (1 if truncates else 2):
         return

@@ -64,6 +64,12 @@ def truncated(world: World, book: Book) -> None:
     world.spawn("r", reader(world, book, "r", 5))
 
 
+def checkpointed(world: World, book: Book) -> None:
+    """Real states, incremental and compacted, some damaged, and clean-up up to the second-newest that verifies."""
+    world.real_states = True
+    cleaned(world, book)
+
+
 SCENARIOS: dict[str, tuple[Callable[[World, Book], None], dict[Fault, float], int]] = {
     "contention, quiet store": (contention, {}, 100),
     "contention, failing store": (contention, {**NETWORK, **DEATHS}, 500),
@@ -73,6 +79,7 @@ SCENARIOS: dict[str, tuple[Callable[[World, Book], None], dict[Fault, float], in
     "cleaned, stale listings": (cleaned, {**NETWORK, **DEATHS, **STALE}, 300),
     "truncated, failing store": (truncated, {**NETWORK, **DEATHS}, 600),
     "truncated, stale listings": (truncated, {**NETWORK, **DEATHS, **STALE}, 300),
+    "checkpointed, failing store": (checkpointed, {**NETWORK, **DEATHS}, 120),
 }
 _SHARES = 4
 

@@ -123,6 +123,7 @@ class World:
         self._wakes: dict[str, float] = {}
         self._main = greenlet.getcurrent()
         self.pause_probability = 0.02
+        self.real_states = False
 
     def store(self, name: str, allowed: set[Fault] | None = None) -> FaultyStore:
         """A store for one actor. Every call is a place where others may go on."""

@@ -27,7 +27,8 @@ class BaseSource(Protocol):
         """The snapshot of the newest candidate that verifies, or None where none does."""
 
     def txn_id_at(self, version: int) -> str | None:
-        """The transaction that the state at a version stands for, if it says so."""
+        """The transaction that the state of a version stands for: empty where it does not say, None where no state of
+        that version verifies."""
 
 
 def refuse_unread_state(segment: Segment, url: str) -> NoReturn:

@@ -196,20 +196,27 @@ class Committer:
         """The same by name, as a listing may miss what is there; in this order, as clean-up goes upwards."""
         version = attempt.version
         child = self._actions_at(version + 1)
-        own = find_version(self._store, version)
+        own = self._own(attempt)
         info = commit_info(child) if child is not None else None
         if info is not None and info.parent_txn_id is not None:
             return own, _Verdict.STANDS if info.parent_txn_id == attempt.mark else _Verdict.GHOST
         if own is None:
             return None, _Verdict.GONE
-        if child is None and max(checkpoints, default=-1) > version:
+        if child is None and any(self._bases.txn_id_at(at) is not None for at in checkpoints if at > version):
             return own, _Verdict.GHOST
-        if child is None and (version in checkpoints or self._is_state_at(version)):
-            ours = self._bases.txn_id_at(version) == attempt.mark
-            return own, _Verdict.STANDS if ours else _Verdict.GHOST
+        stands_for = self._bases.txn_id_at(version) if child is None else None
+        if stands_for is not None:
+            return own, _Verdict.STANDS if stands_for == attempt.mark else _Verdict.GHOST
         if parent is None or _is_same(find_version(self._store, parent.newest), parent):
             return own, _Verdict.STANDS
         return own, _Verdict.STANDS if self._is_state_at(parent.newest) else _Verdict.ORPHAN
+
+    def _own(self, attempt: Attempt) -> ObjectMeta | None:
+        """The file of the version, if it is still the one that was put: a clean-up and another ghost may have come."""
+        actions = self._actions_at(attempt.version)
+        if actions is None or mark_of(actions) != attempt.mark:
+            return None
+        return find_version(self._store, attempt.version)
 
     def _take_back(self, version: int) -> None:
         """A step of its own: seen again after its answer was lost, the missing file would look like a clean-up."""

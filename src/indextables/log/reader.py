@@ -23,6 +23,7 @@ from indextables.log.cache import MAX_VERSIONS, LogCache
 from indextables.log.files import Keep
 from indextables.log.pools import VERSION_READING, InlinePools, Pools
 from indextables.log.replay import (
+    BrokenChainError,
     VersionFile,
     advance,
     fold,
@@ -202,14 +203,14 @@ class LogReader:
             try:
                 with self._lock:
                     return read()
-            except (ObjectNotFoundError, CheckpointError) as error:
+            except (ObjectNotFoundError, CheckpointError, BrokenChainError) as error:
                 self.forget()
                 if isinstance(error, DamagedBaseError):
                     logger.warning("passing over the state of version %d: %s", error.version, error.message)
                     self._distrusted.add(error.version)
                 if attempt < _READS_DURING_CLEAN_UP:
                     continue
-                if isinstance(error, CheckpointError):
+                if not isinstance(error, ObjectNotFoundError):
                     raise
                 raise CorruptLogError(f"cannot read the log of `{self.url}`: {error.message}") from error
         raise AssertionError("unreachable")

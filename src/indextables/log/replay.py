@@ -14,7 +14,7 @@ import msgspec
 
 from indextables.errors import CorruptLogError
 from indextables.log.files import LiveFiles
-from indextables.log.snapshot import Head, Snapshot
+from indextables.log.snapshot import Head, Snapshot, mark_at
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.features import LEGACY_PROTOCOL
 from indextables.protocol.file_table import AddedFile
@@ -55,6 +55,7 @@ def advance(head: Head, versions: Sequence[VersionFile]) -> Head:
     for file in versions:
         metadata, protocol = newest_definitions(file.actions)
         info = file.info
+        check_chain(head.version, head.mark, file)
         head = Head(
             version=file.version,
             timestamp_ms=max(head.timestamp_ms, file.timestamp_ms),
@@ -63,6 +64,24 @@ def advance(head: Head, versions: Sequence[VersionFile]) -> Head:
             metadata=metadata or head.metadata,
         )
     return head
+
+
+def check_chain(version: int, mark: str | None, file: VersionFile) -> None:
+    """Refuse a version that does not stand on the one before it: a ghost took the place of one that was cleaned up.
+
+    Versions of writers that name no parent, or on such ones, cannot be checked.
+    """
+    info = file.info
+    if info is None or info.parent_txn_id is None or mark is None or info.parent_txn_id == mark:
+        return
+    raise BrokenChainError(
+        f"cannot read version {file.version} because it stands on another version {version} than the one that is there",
+        hint="another file has taken its place; `REPAIR INDEXFILES TRANSACTION LOG` writes a clean log",
+    )
+
+
+class BrokenChainError(CorruptLogError):
+    """Two versions that do not belong together. A new look at the log finds a state above them, if there is one."""
 
 
 def newest_definitions(actions: Iterable[Action]) -> tuple[Metadata | None, Protocol | None]:
@@ -106,6 +125,8 @@ class _State:
 
     def apply(self, file: VersionFile) -> None:
         info = file.info
+        if self.metadata is not None:
+            check_chain(self.version, mark_at(self.version, self.txn_id, self.metadata), file)
         self.version = file.version
         self.timestamp_ms = max(self.timestamp_ms, file.timestamp_ms)
         self.txn_id = info.txn_id if info else None

@@ -27,6 +27,11 @@ class Head:
     metadata: Metadata
 
     @property
+    def mark(self) -> str | None:
+        """By what the next version knows this one, if it can."""
+        return mark_at(self.version, self.txn_id, self.metadata)
+
+    @property
     def schema(self) -> pa.Schema:
         try:
             return schema_from_json(self.metadata.schema_string)
@@ -36,6 +41,11 @@ class Head:
     @property
     def partition_columns(self) -> tuple[str, ...]:
         return self.metadata.partition_columns
+
+
+def mark_at(version: int, txn_id: str | None, metadata: Metadata) -> str | None:
+    """The transaction id of a version; of version 0, which has none, the id of the table."""
+    return metadata.id if version == 0 else txn_id
 
 
 @dataclasses.dataclass(frozen=True)

@@ -118,7 +118,7 @@ class Transaction:
             timestamp=timestamp_ms,
             engine=ENGINE,
             read_version=self._start.version,
-            parent_txn_id=now.txn_id if now.version > 0 else now.metadata.id,
+            parent_txn_id=now.mark,
             num_actions=len(actions),
             parameters=dict(plan.parameters),
             metrics=_metrics(actions),

@@ -67,9 +67,10 @@ class StateReader:
             logger.warning("passing over the state of version %d: %s", version, error.message)
 
     def txn_id_at(self, version: int) -> str | None:
-        """The transaction that the state at a version stands for, if it says so."""
+        """The transaction that the state of a version stands for: empty where it does not say, None where no state of
+        that version verifies."""
         state = self.state_at(version)
-        return None if state is None else state.version_txn_id
+        return None if state is None else state.version_txn_id or ""
 
     def find_state(self, version: int, key: str) -> StateManifest | None:
         """The state under a key, or None where it is gone or damaged, which is reported."""

@@ -52,7 +52,7 @@ class ProcessDied(BaseException):
 class SharedFate:
     """What several faulty stores over one inner store have in common: puts under way, and the last keys created."""
 
-    def __init__(self, num_recent: int = 3) -> None:
+    def __init__(self, num_recent: int = 1) -> None:
         self.pending: list[Callable[[], None]] = []
         self._recent: list[str] = []
         self._num_recent = num_recent
