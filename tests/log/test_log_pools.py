@@ -34,11 +34,11 @@ class Distant:
     def __getattr__(self, name):
         return getattr(self._inner, name)
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, e_tag: str | None = None) -> bytes:
         if parse_version_key(key) is not None:
             time.sleep(self._latency_seconds)
             self.threads.add(threading.current_thread().name)
-        return self._inner.get(key)
+        return self._inner.get(key, e_tag=e_tag)
 
 
 @pytest.fixture

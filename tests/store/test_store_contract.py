@@ -585,3 +585,14 @@ def test_metered_store_has_no_secret_in_its_repr_and_pickles(tmp_path):
     assert again.calls == {"get": 1}
     assert repr(store) == f"MeteredStore(LocalStore('{tmp_path}/t'))"
     assert Path(store.location.path) == tmp_path / "t"
+
+
+def test_contract_get_of_the_object_that_was_seen(store):
+    store.put("k", b"first")
+    seen = store.head("k").e_tag
+    listed = next(iter(store.list())).e_tag
+    assert store.get("k", e_tag=seen) == store.get("k", e_tag=listed) == b"first"
+    store.put("k", b"second, and longer")
+    assert store.get("k", e_tag=store.head("k").e_tag) == b"second, and longer"
+    with pytest.raises(ObjectNotFoundError):
+        store.get("k", e_tag=seen)

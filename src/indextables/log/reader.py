@@ -66,6 +66,7 @@ class LogReader:
         self.cache = LogCache(ttl_seconds, clock.monotonic, enabled=self._keeps)
         self._lock = threading.RLock()
         self._distrusted: set[int] = set()
+        self._listed: Segment | None = None
         self._segment: Segment | None = None
         self._head: Head | None = None
         self._tip: Snapshot | None = None
@@ -82,6 +83,7 @@ class LogReader:
             if segment is None:
                 self.forget()
                 segment = whole_segment(self.store)
+            self._listed = segment
             self._segment = segment if self._keeps else None
             self.cache.versions_list.put("newest", (segment, asked_at))
             return segment
@@ -315,7 +317,10 @@ class LogReader:
         )
 
     def _read(self, version: int) -> VersionFile:
-        actions = decode_version(self.store.get(version_key(version)), version, self.store.location)
+        # Nothing above the newest version tells whether it is still the file that was listed; its e-tag does.
+        newest = self._listed
+        e_tag = newest.newest_file.e_tag if newest and newest.newest_file and newest.newest == version else None
+        actions = decode_version(self.store.get(version_key(version), e_tag=e_tag), version, self.store.location)
         timestamp_ms = recorded_time_ms(version, actions)
         if timestamp_ms is None:
             timestamp_ms = self.store.head(version_key(version)).modified_ms

@@ -53,8 +53,8 @@ class ObjectStore(Protocol):
     def put_file(self, key: str, path: str) -> None:
         """Upload a local file of any size, durably and whole."""
 
-    def get(self, key: str) -> bytes:
-        """The object's bytes; `ObjectNotFoundError` where there is none."""
+    def get(self, key: str, *, e_tag: str | None = None) -> bytes:
+        """The object's bytes; `ObjectNotFoundError` where there is none, or none with the e-tag that is asked for."""
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         """The bytes from `start` up to, not including, `end`; an error where the object ends before.

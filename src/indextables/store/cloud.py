@@ -64,9 +64,12 @@ class CloudStore:
         with self._errors(f"upload `{path}` to", key):
             obstore.put(self._client(), self._checked(key), Path(path), mode="overwrite")
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, e_tag: str | None = None) -> bytes:
         with self._errors("read", key):
-            return bytes(obstore.get(self._client(), self._checked(key)).bytes())
+            found = obstore.get(self._client(), self._checked(key))
+            if e_tag is not None and _meta(found.meta).e_tag != e_tag:
+                raise FileNotFoundError
+            return bytes(found.bytes())
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self.get_ranges(key, [(start, end)])[0]

@@ -114,8 +114,8 @@ class FaultyStore:
         with open(path, "rb") as source:
             self.put(key, source.read())
 
-    def get(self, key: str) -> bytes:
-        return self._read("get", key, lambda: self._inner.get(key))
+    def get(self, key: str, *, e_tag: str | None = None) -> bytes:
+        return self._read("get", key, lambda: self._inner.get(key, e_tag=e_tag))
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self._read("get_range", key, lambda: self._inner.get_range(key, start, end))

@@ -72,11 +72,14 @@ class LocalStore:
         with _storage_errors(f"upload `{path}` to", key, writes=True), open(path, "rb") as source:
             self._replace(key, iter(lambda: source.read(_COPY_CHUNK_BYTES), b""))
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, e_tag: str | None = None) -> bytes:
         with _storage_errors("read", key):
             handle = os.open(self._path(key), os.O_RDONLY)
             try:
-                return _read_all(handle, os.fstat(handle).st_size)
+                facts = os.fstat(handle)
+                if e_tag is not None and _meta(key, facts).e_tag != e_tag:
+                    raise FileNotFoundError(errno.ENOENT, "another file is there")
+                return _read_all(handle, facts.st_size)
             finally:
                 os.close(handle)
 

@@ -44,9 +44,9 @@ class MeteredStore:
         self._count("put_file")
         self._inner.put_file(key, path)
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, e_tag: str | None = None) -> bytes:
         self._count("get")
-        return self._inner.get(key)
+        return self._inner.get(key, e_tag=e_tag)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         self._count("get_range")
