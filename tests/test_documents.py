@@ -76,6 +76,7 @@ LOG = {
     "add_files",
     "cache_stats",
     "checkpoint",
+    "config",
     "describe",
     "files_in_cooldown",
     "filter_files_in_cooldown",

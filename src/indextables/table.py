@@ -14,6 +14,7 @@ from indextables.config.resolve import PREFIX
 from indextables.errors import SchemaError, TableExistsError
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Metadata, Protocol
+from indextables.scan.files import prune_table
 from indextables.transaction_log import TransactionLog
 
 
@@ -112,9 +113,10 @@ class Table:
         self._snapshot = self._log.snapshot()
         return self
 
-    def files(self) -> pa.Table:
-        """A row per live split."""
-        return self._snapshot.files
+    def files(self, where: str | None = None) -> pa.Table:
+        """A row per live split, less those that cannot hold a row which the predicate `where` is true of."""
+        files = self._snapshot.files
+        return files if where is None else prune_table(files, where, self._snapshot, self._log.config)
 
     def history(self, *, limit: int | None = None) -> pa.Table:
         """A row per version, the newest first."""

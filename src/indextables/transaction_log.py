@@ -44,6 +44,7 @@ from indextables.protocol.actions import Action, Add, Metadata, Protocol, Skip
 from indextables.protocol.features import protocol_for
 from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
 from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
+from indextables.scan.files import partition_bounds, pruned_files
 from indextables.state.checkpointer import Checkpointer
 from indextables.state.reader import StateReader
 from indextables.state.writer import hint_of
@@ -74,7 +75,7 @@ class TransactionLog:
         self._bases = bases if bases is not None else states
         self._reader = LogReader(self._store, self._config, clock, pools, self._bases)
         # Who brings bases of its own makes them by itself.
-        self._checkpointer = Checkpointer(self._reader, self._config, clock, states) if bases is None else None
+        self._checkpointer = Checkpointer(self._reader, clock, states, partition_bounds) if bases is None else None
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, self._arguments
@@ -86,6 +87,11 @@ class TransactionLog:
     def url(self) -> str:
         """The table's address."""
         return self._store.location.url
+
+    @property
+    def config(self) -> Config:
+        """The settings of this handle."""
+        return self._config
 
     @property
     def reader(self) -> LogReader:
@@ -195,9 +201,14 @@ class TransactionLog:
             raise ConfigError(f"cannot read version `{version!r}`: expected a whole number")
         return self._reader.snapshot(version)
 
-    def list_files(self, *, max_staleness_seconds: float = 0) -> pa.Table:
-        """A row per live file. An answer of up to the given age will do; by default it is the newest."""
-        return self._reader.snapshot(max_staleness_seconds=max_staleness_seconds).files
+    def list_files(self, *, where: str | None = None, max_staleness_seconds: float = 0) -> pa.Table:
+        """A row per live file, less those that cannot hold a row which the predicate `where` is true of.
+
+        An answer of up to the given age will do; by default it is the newest.
+        """
+        if where is None:
+            return self._reader.snapshot(max_staleness_seconds=max_staleness_seconds).files
+        return pruned_files(self._reader, self._config, where, max_staleness_seconds)
 
     def versions(self) -> list[int]:
         """The versions whose files are there, oldest first."""

@@ -26,8 +26,8 @@ class FileSource(Protocol):
 Bounds = Mapping[str, tuple[str | None, str | None]]
 """The least and the greatest value of partition columns over a part; a column that is not there is not known."""
 
-Keep = Callable[[Bounds], bool]
-"""Whether a part with these bounds may hold what is sought."""
+Keep = Callable[[Bounds, bool], bool]
+"""Whether a part with these bounds may hold what is sought. The flag: they were ordered by the type of the column."""
 
 
 class TableSource:

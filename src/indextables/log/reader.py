@@ -149,12 +149,14 @@ class LogReader:
 
         return self._despite_clean_up(read)
 
-    def file_tables(self, keep: Keep, *, max_staleness_seconds: float = 0) -> tuple[Snapshot, list[pa.Table]]:
+    def file_tables(
+        self, choose: Callable[[Snapshot], Keep], *, max_staleness_seconds: float = 0
+    ) -> tuple[Snapshot, list[pa.Table]]:
         """The newest version, and those of its files that stand in parts which may hold what is sought."""
 
         def read() -> tuple[Snapshot, list[pa.Table]]:
             snapshot = self._snapshot(self.segment(max_staleness_seconds), None)
-            return snapshot, list(snapshot.live_files.tables(keep))
+            return snapshot, list(snapshot.live_files.tables(choose(snapshot)))
 
         return self._despite_clean_up(read)
 

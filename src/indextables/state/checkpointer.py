@@ -22,7 +22,7 @@ from indextables.log.transaction import CommitResult, Transaction
 from indextables.protocol.features import NEW_TABLE_PROTOCOL, WRITER_VERSION
 from indextables.state.compaction import is_compact
 from indextables.state.reader import StateReader
-from indextables.state.writer import StateWriter, WrittenState
+from indextables.state.writer import ComputeBounds, StateWriter, WrittenState
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +30,9 @@ logger = logging.getLogger(__name__)
 class Checkpointer:
     """Makes the checkpoints of one table."""
 
-    def __init__(self, reader: LogReader, config: Config, clock: Clock, states: StateReader) -> None:
+    def __init__(self, reader: LogReader, clock: Clock, states: StateReader, bounds: ComputeBounds) -> None:
         self._reader = reader
-        self._config = config
+        self._bounds = bounds
         self._clock = clock
         self._states = states
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class Checkpointer:
         return self._write(segment, snapshot, config, compact=True)
 
     def _write(self, segment: Segment, snapshot: Snapshot, config: Config, *, compact: bool) -> WrittenState:
-        writer = StateWriter(self._reader.store, config, self._clock, self._states)
+        writer = StateWriter(self._reader.store, config, self._clock, self._states, self._bounds)
         written = writer.write(self._reader, segment, snapshot, compact=compact)
         self._reader.cache.clear()
         logger.info("checkpoint of version %d: %d files", written.state.state_version, written.state.num_files)

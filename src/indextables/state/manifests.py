@@ -89,7 +89,11 @@ class StateFiles:
         self._manifests = manifests
 
     def tables(self, keep: Keep | None = None) -> Iterator[pa.Table]:
-        infos = [info for info in self.state.manifests if keep is None or keep(info.partition_bounds or {})]
+        infos = [
+            info
+            for info in self.state.manifests
+            if keep is None or keep(info.partition_bounds or {}, is_our_name(info.path))
+        ]
         dead = pa.array(self.state.tombstones, pa.string())
         try:
             for table in self._manifests.tables(infos, self.state.state_version):

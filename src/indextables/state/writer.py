@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -22,7 +22,7 @@ from indextables.log.base import DamagedBaseError
 from indextables.log.reader import LogReader
 from indextables.log.segment import Segment
 from indextables.log.snapshot import Snapshot
-from indextables.protocol.actions import Add, Remove
+from indextables.protocol.actions import Add, Metadata, Remove
 from indextables.protocol.doc_mapping import registry_of, without_registry
 from indextables.protocol.file_entry import encode_manifest, manifest_name
 from indextables.protocol.file_table import AddedFile, files_table
@@ -44,6 +44,10 @@ logger = logging.getLogger(__name__)
 _MANIFESTS = f"{LOG_DIRECTORY}/manifests"
 
 
+ComputeBounds = Callable[[pa.Table, Metadata], dict[str, tuple[str | None, str | None]] | None]
+"""The bounds of the partition columns over some files; None where nothing is known."""
+
+
 @dataclasses.dataclass(frozen=True)
 class WrittenState:
     """A state that stands in the store, and whether this call put it there."""
@@ -56,8 +60,11 @@ class WrittenState:
 class StateWriter:
     """Writes the states of one table."""
 
-    def __init__(self, store: ObjectStore, config: Config, clock: Clock, states: StateReader) -> None:
+    def __init__(
+        self, store: ObjectStore, config: Config, clock: Clock, states: StateReader, bounds: ComputeBounds
+    ) -> None:
         self._store = store
+        self._bounds = bounds
         self._config = config
         self._clock = clock
         self._states = states
@@ -134,18 +141,20 @@ class StateWriter:
     def _with_new_manifest(self, state: StateManifest, new: pa.Table) -> tuple[StateManifest, int]:
         if not new.num_rows:
             return state, 0
-        info, num_bytes = self._put_manifest(new)
+        assert state.metadata is not None  # noqa: S101 - the frame of every state of ours holds it
+        info, num_bytes = self._put_manifest(new, state.metadata)
         return msgspec.structs.replace(state, manifests=(*state.manifests, info)), num_bytes
 
     def _compacted(self, snapshot: Snapshot) -> tuple[StateManifest, int]:
         size = self._config[settings.STATE_ENTRIES_PER_MANIFEST]
         written = [
-            self._put_manifest(chunk) for chunk in sorted_chunks(snapshot.files, snapshot.partition_columns, size)
+            self._put_manifest(chunk, snapshot.metadata)
+            for chunk in sorted_chunks(snapshot.files, snapshot.partition_columns, size)
         ]
         infos = tuple(info for info, _ in written)
         return msgspec.structs.replace(self._frame(snapshot), manifests=infos), sum(size for _, size in written)
 
-    def _put_manifest(self, files: pa.Table) -> tuple[ManifestInfo, int]:
+    def _put_manifest(self, files: pa.Table, metadata: Metadata) -> tuple[ManifestInfo, int]:
         data = encode_manifest(files, codec=self._codec, level=self._level)
         name = manifest_name(data)
         # Put again where it is there already: its age protects it from garbage collection.
@@ -156,6 +165,7 @@ class StateWriter:
             num_entries=files.num_rows,
             min_added_at_version=versions["min"],
             max_added_at_version=versions["max"],
+            partition_bounds=self._bounds(files, metadata) if metadata.partition_columns else None,
             live_entry_count=files.num_rows,
         )
         return info, len(data)

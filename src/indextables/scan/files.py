@@ -1,0 +1,46 @@
+"""From the text of a predicate to the files of a table: bound to its schema, manifests first, then files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from indextables.config import Config, settings
+from indextables.log.files import Bounds, Keep
+from indextables.log.reader import LogReader
+from indextables.log.snapshot import Head, Snapshot
+from indextables.predicate import bind, parse_predicate
+from indextables.protocol.actions import Metadata
+from indextables.protocol.file_table import FILES_SCHEMA
+from indextables.protocol.schema import schema_from_json
+from indextables.scan.partitions import compute_bounds
+from indextables.scan.prune import may_match, partition_may_match
+
+
+def pruned_files(reader: LogReader, config: Config, where: str, max_staleness_seconds: float = 0) -> pa.Table:
+    """The newest files that may hold a matching row. Manifests whose bounds exclude the predicate are not read."""
+    predicate = parse_predicate(where)
+
+    def choose(snapshot: Snapshot) -> Keep:
+        bound = bind(predicate, snapshot.schema)
+
+        def keep(bounds: Bounds, is_typed: bool) -> bool:
+            return partition_may_match(bounds, bound, snapshot.partition_columns, typed=is_typed)
+
+        return keep
+
+    snapshot, tables = reader.file_tables(choose, max_staleness_seconds=max_staleness_seconds)
+    pruned = [prune_table(table, where, snapshot, config) for table in tables]
+    return pa.concat_tables(pruned) if pruned else FILES_SCHEMA.empty_table()
+
+
+def prune_table(files: pa.Table, where: str, head: Head, config: Config) -> pa.Table:
+    """Those of some files that may hold a matching row."""
+    bound = bind(parse_predicate(where), head.schema)
+    max_length = config[settings.STATS_TRUNCATION_MAX_LENGTH]
+    return files.filter(may_match(files, bound, head.partition_columns, max_length=max_length))
+
+
+def partition_bounds(files: pa.Table, metadata: Metadata) -> dict[str, tuple[str | None, str | None]] | None:
+    """The bounds of a table's partition columns over some files, for the manifest that holds them."""
+    schema = schema_from_json(metadata.schema_string)
+    return {**compute_bounds(files, metadata.partition_columns, schema)} or None
