@@ -70,6 +70,7 @@ def _ours(path: Path, count: int) -> float:
     def commit_all() -> None:
         for number in range(count):
             log.add_files([tables.our_add(number)])
+        log.wait_for_checkpoint()
 
     return _checked(timed_ms(commit_all), tables.num_files_ours(path), count)
 
@@ -79,7 +80,9 @@ def _ours_reopened(path: Path, count: int) -> float:
 
     def commit_all() -> None:
         for number in range(count):
-            it.TransactionLog(path).add_files([tables.our_add(number)])
+            log = it.TransactionLog(path)
+            log.add_files([tables.our_add(number)])
+            log.wait_for_checkpoint()
 
     return _checked(timed_ms(commit_all), tables.num_files_ours(path), count)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
+import shutil
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from tests.conftest import SCHEMA, live_paths, make_add
 
 import indextables as it
 from indextables.config import Config
-from indextables.errors import StorageError
+from indextables.errors import CheckpointWriteError, StorageError
 from indextables.protocol.names import version_key
 from indextables.store import open_store
 from indextables.store.faulty import Fault, FaultyStore
@@ -163,3 +164,31 @@ def test_reads_replay_where_checkpoints_are_switched_off(url, tmp_path) -> None:
         manifest.unlink()
     assert len(live_paths(it.TransactionLog(url, options={"checkpoint.enabled": "false"}))) == 12
     assert len(live_paths(it.TransactionLog(url, options={"cache.disk.enabled": "false"}))) == 12
+
+
+def test_a_state_of_a_former_table_is_not_taken_for_one_of_the_new(url, tmp_path) -> None:
+    commit(it.TransactionLog(url), 1, 10)
+    kept = tmp_path / "kept"
+    shutil.copytree(tmp_path / "t" / "_transaction_log", kept)
+    shutil.rmtree(tmp_path / "t")
+    log = it.TransactionLog(url, options={"checkpoint.enabled": "false"})
+    log.initialize(SCHEMA)
+    log.add_files([make_add("new.split")])
+    shutil.copytree(kept / "manifests", tmp_path / "t" / "_transaction_log" / "manifests")
+    shutil.copytree(kept / f"state-v{10:020d}", tmp_path / "t" / "_transaction_log" / f"state-v{10:020d}")
+    assert live_paths(it.TransactionLog(url)) == ["new.split"]
+    for number in range(2, 13):
+        again = it.TransactionLog(url, options={"checkpoint.enabled": "false"})
+        assert again.add_files([make_add(f"{number}.split")]) == number
+        assert len(live_paths(it.TransactionLog(url))) == number
+    assert "1.split" not in live_paths(it.TransactionLog(url))
+
+
+def test_no_state_is_written_to_a_table_that_is_gone(url, tmp_path) -> None:
+    log = it.TransactionLog(url)
+    commit(log, 1, 3)
+    segment, snapshot = log.reader.newest_snapshot()
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(CheckpointWriteError, match="version is gone"):
+        log._checkpointer._write(segment, snapshot, Config.resolve(), compact=True)
+    assert states(url) == []

@@ -180,7 +180,7 @@ class Committer:
             versions, checkpoints = list_from(self._store, max(version - 1, 0))
             own = versions.get(version)
             if own is None or not _is_plainly_next(version, parent, versions, checkpoints):
-                own, verdict = self._look_by_name(attempt, parent, checkpoints)
+                own, verdict = self._look_by_name(attempt, parent, max(versions, default=-1), checkpoints)
                 if verdict is not _Verdict.STANDS:
                     return verdict, None
         except StorageError as error:
@@ -191,7 +191,7 @@ class Committer:
         return _Verdict.STANDS, Segment(oldest, version, own, {**known, **checkpoints})
 
     def _look_by_name(
-        self, attempt: Attempt, parent: Segment | None, checkpoints: Checkpoints
+        self, attempt: Attempt, parent: Segment | None, highest: int, checkpoints: Checkpoints
     ) -> tuple[ObjectMeta | None, _Verdict]:
         """The same by name, as a listing may miss what is there; in this order, as clean-up goes upwards."""
         version = attempt.version
@@ -202,14 +202,21 @@ class Committer:
             return own, _Verdict.STANDS if info.parent_txn_id == attempt.mark else _Verdict.GHOST
         if own is None:
             return None, _Verdict.GONE
-        if child is None and any(self._bases.txn_id_at(at) is not None for at in checkpoints if at > version):
+        if child is None and any(self._is_of_this_table(at, highest) for at in checkpoints if at > version):
             return own, _Verdict.GHOST
-        stands_for = self._bases.txn_id_at(version) if child is None else None
-        if stands_for is not None:
-            return own, _Verdict.STANDS if stands_for == attempt.mark else _Verdict.GHOST
+        if child is None and self._bases.txn_id_at(version) == attempt.mark:
+            return own, _Verdict.STANDS
+        if child is None and self._is_of_this_table(version, highest - 1):
+            return own, _Verdict.GHOST
         if parent is None or _is_same(find_version(self._store, parent.newest), parent):
             return own, _Verdict.STANDS
         return own, _Verdict.STANDS if self._is_state_at(parent.newest) else _Verdict.ORPHAN
+
+    def _is_of_this_table(self, version: int, highest: int) -> bool:
+        """Whether a state counts: one of another writer is a commit; one of ours has a version at or above it, unless
+        it is what a checkpoint of an earlier table at this place has left."""
+        stands_for = self._bases.txn_id_at(version)
+        return stands_for == "" or (stands_for is not None and highest >= version)
 
     def _own(self, attempt: Attempt) -> ObjectMeta | None:
         """The file of the version, if it is still the one that was put: a clean-up and another ghost may have come."""

@@ -82,11 +82,22 @@ class LogReader:
             segment = grow_segment(self.store, self._segment) if self._segment is not None else None
             if segment is None:
                 self.forget()
-                segment = whole_segment(self.store)
+                segment = self._whole_segment()
             self._listed = segment
             self._segment = segment if self._keeps else None
             self.cache.versions_list.put("newest", (segment, asked_at))
             return segment
+
+    def _whole_segment(self) -> Segment:
+        """The newest segment. A state of ours whose version is gone is no part of it: the newest version is never
+        cleaned up, so the state is what a checkpoint of an earlier table at this place has left."""
+        strays: set[int] = set()
+        segment = whole_segment(self.store)
+        while segment.newest_file is None and self._bases.txn_id_at(segment.newest):
+            logger.warning("ignoring the state of version %d of `%s`: it has no version", segment.newest, self.url)
+            strays.add(segment.newest)
+            segment = whole_segment(self.store, strays)
+        return segment
 
     def committed(self, segment: Segment | None, head: Head, file: VersionFile) -> None:
         """A commit of our own: seen by every later read, and dropped from the caches is what it has made old."""
@@ -310,7 +321,19 @@ class LogReader:
             for version, keys in segment.checkpoints.items()
             if version <= wanted and version not in self._distrusted
         }
-        return self._bases.load(candidates) if candidates else None
+        while candidates:
+            base = self._bases.load(candidates)
+            if base is None or self._belongs(base, segment):
+                return base
+            logger.warning("passing over the state of version %d: it stands for another version", base.version)
+            candidates = {version: keys for version, keys in candidates.items() if version < base.version}
+        return None
+
+    def _belongs(self, base: Snapshot, segment: Segment) -> bool:
+        """Whether a state stands for the version that is there, where both say who they are."""
+        if not base.txn_id or not segment.covers(base.version):
+            return True
+        return mark_of(self.read_version(base.version).actions) in (None, base.txn_id)
 
     def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:
         oldest = min([segment.oldest, *segment.checkpoints])

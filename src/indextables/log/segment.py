@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from indextables.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, version_key
@@ -54,9 +54,10 @@ def grow_segment(store: ObjectStore, known: Segment) -> Segment | None:
     return _run(store, known.newest, versions, {**known.checkpoints, **checkpoints}, oldest=known.oldest)
 
 
-def whole_segment(store: ObjectStore) -> Segment:
-    """The newest segment of a log of which nothing is known."""
-    versions, checkpoints = _list(store, "")
+def whole_segment(store: ObjectStore, ignored: Container[int] = ()) -> Segment:
+    """The newest segment of a log of which nothing is known; the states of ignored versions are not its own."""
+    versions, listed = _list(store, "")
+    checkpoints = {version: keys for version, keys in listed.items() if version not in ignored}
     if not versions and not checkpoints:
         raise TableNotFoundError(
             f"No transaction log found at `{store.location.url}`: it has neither a version file nor a state",

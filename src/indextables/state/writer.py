@@ -17,10 +17,15 @@ import pyarrow.compute as pc
 
 from indextables.clock import Clock
 from indextables.config import Config, settings
-from indextables.errors import CheckpointValidationError, ObjectExistsError, ObjectNotFoundError
+from indextables.errors import (
+    CheckpointValidationError,
+    CheckpointWriteError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+)
 from indextables.log.base import DamagedBaseError
 from indextables.log.reader import LogReader
-from indextables.log.segment import Segment
+from indextables.log.segment import Segment, find_version
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Add, Metadata, Remove
 from indextables.protocol.doc_mapping import registry_of, without_registry
@@ -189,6 +194,7 @@ class StateWriter:
 
     def _put(self, state: StateManifest, snapshot: Snapshot, num_bytes: int) -> WrittenState:
         data = encode_state_manifest(state, codec=self._codec, level=self._level)
+        self._check_version_is_there(state.state_version)
         try:
             self._store.put_if_absent(state_keys(state.state_version)[0], data)
         except ObjectExistsError:
@@ -203,6 +209,13 @@ class StateWriter:
             return WrittenState(existing, is_new=False, num_bytes=0)
         self._put_hint(state)
         return WrittenState(state, is_new=True, num_bytes=num_bytes + len(data))
+
+    def _check_version_is_there(self, version: int) -> None:
+        """A table that was deleted meanwhile, and perhaps made anew, must not get a state of its former life."""
+        if find_version(self._store, version) is None and self._states.state_at(version - 1) is None:
+            raise CheckpointWriteError(
+                f"cannot write a state of `{self._store.location.url}` because the version is gone: {version}"
+            )
 
     def _put_hint(self, state: StateManifest) -> None:
         self._store.put(f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}", encode_last_checkpoint(hint_of(state)))
