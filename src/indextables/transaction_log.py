@@ -75,7 +75,9 @@ class TransactionLog:
         self._bases = bases if bases is not None else states
         self._reader = LogReader(self._store, self._config, clock, pools, self._bases)
         # Who brings bases of its own makes them by itself.
-        self._checkpointer = Checkpointer(self._reader, clock, states, partition_bounds) if bases is None else None
+        self._checkpointer = (
+            Checkpointer(self._reader, clock, states, partition_bounds, pools) if bases is None else None
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, self._arguments

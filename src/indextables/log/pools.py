@@ -14,7 +14,6 @@ from typing import Protocol, TypeVar
 
 from indextables.errors import StorageError
 
-LISTING = "listing"
 VERSION_READING = "version-reading"
 CHECKPOINT_CREATION = "checkpoint-creation"
 
@@ -36,6 +35,9 @@ class Pools(Protocol):
     ) -> list[_Result]:
         """The results in the order of the items; the first error is raised, and a time-out is a `StorageError`."""
 
+    def submit(self, purpose: str, work: Callable[[], None], *, workers: int) -> concurrent.futures.Future[None]:
+        """Begin something, and go on."""
+
     def shutdown(self) -> None:
         """Wait for what is under way and end the threads."""
 
@@ -53,6 +55,12 @@ class InlinePools:
         timeout_seconds: float | None = None,
     ) -> list[_Result]:
         return [work(item) for item in items]
+
+    def submit(self, purpose: str, work: Callable[[], None], *, workers: int) -> concurrent.futures.Future[None]:
+        work()
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+        done.set_result(None)
+        return done
 
     def shutdown(self) -> None:
         """Nothing runs."""
@@ -90,6 +98,9 @@ class ThreadPools:
         if late:
             raise StorageError(f"cannot finish {purpose.replace('-', ' ')} within {timeout_seconds} seconds")
         return _in_order([future.result() for future in futures], len(items))
+
+    def submit(self, purpose: str, work: Callable[[], None], *, workers: int) -> concurrent.futures.Future[None]:
+        return self._executor(purpose, workers).submit(work)
 
     def shutdown(self) -> None:
         with self._lock:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
-import os
 import threading
 
 from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import IndexTablesError
 from indextables.log.operations import Empty, Operation, UpgradeProtocol
+from indextables.log.pools import CHECKPOINT_CREATION, Pools
 from indextables.log.reader import LogReader
 from indextables.log.segment import Segment
 from indextables.log.snapshot import Snapshot
@@ -26,12 +26,17 @@ from indextables.state.writer import ComputeBounds, StateWriter, WrittenState
 
 logger = logging.getLogger(__name__)
 
+_WORKERS = 2
+
 
 class Checkpointer:
     """Makes the checkpoints of one table."""
 
-    def __init__(self, reader: LogReader, clock: Clock, states: StateReader, bounds: ComputeBounds) -> None:
+    def __init__(
+        self, reader: LogReader, clock: Clock, states: StateReader, bounds: ComputeBounds, pools: Pools
+    ) -> None:
         self._reader = reader
+        self._pools = pools
         self._bounds = bounds
         self._clock = clock
         self._states = states
@@ -45,7 +50,9 @@ class Checkpointer:
             return
         with self._lock:
             if self._under_way is None or self._under_way.done():
-                self._under_way = _background().submit(self._quietly, result.version, config)
+                self._under_way = self._pools.submit(
+                    CHECKPOINT_CREATION, lambda: self._quietly(result.version, config), workers=_WORKERS
+                )
 
     def wait(self) -> None:
         """Until the checkpoint that is under way has ended, if there is one."""
@@ -98,24 +105,5 @@ class Checkpointer:
             self.write_state(version, config)
         except IndexTablesError as error:
             logger.warning("no checkpoint of `%s`, the next one will try again: %s", self._reader.url, error.message)
-
-
-_executor: concurrent.futures.ThreadPoolExecutor | None = None
-_executor_lock = threading.Lock()
-
-
-def _background() -> concurrent.futures.ThreadPoolExecutor:
-    """Two threads for all tables of the process; the interpreter waits for them when it ends."""
-    global _executor  # noqa: PLW0603 - one pool for the process, made when first needed
-    with _executor_lock:
-        if _executor is None:
-            _executor = concurrent.futures.ThreadPoolExecutor(2, thread_name_prefix="indextables-checkpoint")
-        return _executor
-
-
-def _after_fork_in_child() -> None:
-    global _executor, _executor_lock
-    _executor, _executor_lock = None, threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+        except Exception:
+            logger.exception("no checkpoint of `%s`, for a reason that nobody foresaw", self._reader.url)

@@ -30,12 +30,6 @@ def is_compact(state: StateManifest, config: Config) -> bool:
     return not state.tombstones and len(state.manifests) <= needed
 
 
-def tombstone_ratio(state: StateManifest) -> float:
-    """The share of a state's entries that are dead."""
-    num_entries = sum(info.num_entries for info in state.manifests)
-    return len(state.tombstones) / num_entries if num_entries else 0.0
-
-
 def sorted_chunks(files: pa.Table, partition_columns: Sequence[str], size: int) -> Iterator[pa.Table]:
     """The files in the order of their partitions, so that a manifest holds few of them, in chunks of a size."""
     keys = [pc.map_lookup(files["partition_values"], column, "first") for column in partition_columns]
