@@ -98,6 +98,7 @@ LOG = {
     "set_properties",
     "skipped_files",
     "snapshot",
+    "states",
     "upgrade_protocol",
     "url",
     "versions",

@@ -13,6 +13,10 @@ from indextables.config import Config, settings
 from indextables.config.resolve import PREFIX
 from indextables.errors import SchemaError, TableExistsError
 from indextables.log.snapshot import Snapshot
+from indextables.ops.checkpoint import make_checkpoint
+from indextables.ops.describe_log import describe_log
+from indextables.ops.describe_state import describe_state
+from indextables.ops.skipped_files import list_skipped_files
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.scan.files import prune_table
 from indextables.transaction_log import TransactionLog
@@ -122,9 +126,23 @@ class Table:
         """A row per version, the newest first."""
         return self._log.history(limit=limit)
 
-    def describe_log(self) -> pa.Table:
-        """A row per action of the transaction log."""
-        return self._log.describe()
+    def describe_log(self, *, include_all: bool = False) -> pa.Table:
+        """A row per action: of the newest checkpoint and the versions after it, or of every version that is there."""
+        return describe_log(self._log, include_all=include_all)
+
+    def state(self) -> pa.Table:
+        """One row: the newest state or checkpoint, what it holds, and whether it should be compacted."""
+        return describe_state(self._log)
+
+    def checkpoint(self) -> pa.Table:
+        """Compact the newest version into a checkpoint, and move to it. One row: what the checkpoint holds."""
+        made = make_checkpoint(self._log)
+        self.refresh()
+        return made
+
+    def compact(self) -> pa.Table:
+        """Another name for `checkpoint`."""
+        return self.checkpoint()
 
     def set_properties(self, properties: Mapping[str, str | None]) -> int:
         """Set table properties; None takes one away. Answers with the new version."""
@@ -134,25 +152,11 @@ class Table:
 
     def skipped_files(self) -> pa.Table:
         """The files that an operation could not process."""
-        rows = [
-            {"path": skip.path, "reason": skip.reason, "skip_count": skip.skip_count, "retry_after": skip.retry_after}
-            for skip in self._snapshot.skips.values()
-        ]
-        return pa.Table.from_pylist(rows, schema=_SKIPS_SCHEMA)
+        return list_skipped_files(self._snapshot.skips.values())
 
     def invalidate_cache(self) -> None:
         """Forget what was read of the log."""
         self._log.invalidate_cache()
-
-
-_SKIPS_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("skip_count", pa.int32(), nullable=False),
-        pa.field("retry_after", pa.timestamp("ms", tz="UTC")),
-    ]
-)
 
 
 def _indexing_properties(schema: pa.Schema | str, indexing: Mapping[str, str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from indextables.log.base import BaseSource
 from indextables.log.cache import CacheStats
 from indextables.log.checks import checked_adds, checked_path
 from indextables.log.create import check_same_table, create_table, new_metadata
+from indextables.log.metrics import LogMetrics, Metrics
 from indextables.log.operations import (
     Append,
     Batch,
@@ -47,7 +48,6 @@ from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
 from indextables.scan.files import partition_bounds, pruned_files
 from indextables.state.checkpointer import Checkpointer
 from indextables.state.reader import StateReader
-from indextables.state.writer import hint_of
 from indextables.store import ObjectStore, open_store
 
 _HOUR_MS = 3_600_000
@@ -71,12 +71,13 @@ class TransactionLog:
         self._arguments = (os.fspath(url), dict(options or {}), dict(session or {}))
         self._clock = clock
         self._store = store if store is not None else open_store(os.fspath(url), self._config)
+        self._metrics = LogMetrics()
         states = StateReader(self._store, self._config, pools)
         self._bases = bases if bases is not None else states
-        self._reader = LogReader(self._store, self._config, clock, pools, self._bases)
+        self._reader = LogReader(self._store, self._config, clock, pools, self._bases, self._metrics)
         # Who brings bases of its own makes them by itself.
         self._checkpointer = (
-            Checkpointer(self._reader, clock, states, partition_bounds, pools) if bases is None else None
+            Checkpointer(self._reader, clock, states, partition_bounds, pools, self._metrics) if bases is None else None
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -99,6 +100,11 @@ class TransactionLog:
     def reader(self) -> LogReader:
         """The reading side, for the rooms above."""
         return self._reader
+
+    @property
+    def states(self) -> StateReader | None:
+        """The states, for the rooms above; None where the bases are made by somebody else."""
+        return self._bases if isinstance(self._bases, StateReader) else None
 
     # Creating
 
@@ -270,11 +276,11 @@ class TransactionLog:
         return without_paths(files, self.files_in_cooldown())
 
     def checkpoint(self) -> LastCheckpoint:
-        """Write a compacted state of the newest version, and answer with what the hint says of it."""
+        """Write a full checkpoint of the newest version, clean up, and answer with what the hint says of it."""
         if self._checkpointer is None:
             raise ConfigError("cannot make a checkpoint of a log whose bases are made by somebody else")
         self._checkpointer.wait()
-        return hint_of(self._checkpointer.compact(self._config_in_force()).state)
+        return self._checkpointer.compact(self._config_in_force()).hint
 
     def wait_for_checkpoint(self) -> None:
         """Until the checkpoint that is under way in the background has ended, if there is one."""
@@ -293,6 +299,10 @@ class TransactionLog:
             return None
         self._reader.cache.checkpoints.put("last", hint)
         return hint
+
+    def metrics(self) -> Metrics:
+        """What this handle has done: checkpoints made, tables loaded and from what, files cleaned up."""
+        return self._metrics.read()
 
     def cache_stats(self) -> CacheStats:
         """Hit rates of the caches, from 0 to 1."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +49,26 @@ def run(script):
         )
 
     return run
+
+
+def run_in_terminal(arguments: list[str], width: int = 80) -> tuple[int, str]:
+    """Run a command with a terminal for both of its streams."""
+    main, other = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(width)}
+    environment.pop("NO_COLOR", None)
+    with subprocess.Popen(arguments, stdin=other, stdout=other, stderr=other, env=environment) as process:
+        os.close(other)
+        output = b""
+        while select.select([main], [], [], 60)[0]:
+            try:
+                part = os.read(main, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            output += part
+        os.close(main)
+    return process.returncode, output.decode()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import re
 
 import pyarrow as pa
 import pytest
+from tests.ops.checkpoint_files import damage_state
 
 import indextables as it
 
@@ -74,6 +75,57 @@ def test_json_of_one_version(invoke, url, odd_values):
     assert [action["action_type"] for action in actions] == ["commit_info", "add"]
     assert actions[1]["partition_values"] == odd_values
     assert json.loads(actions[0]["parameters"]) == {"mode": "Append"}
+
+
+def test_the_newest_checkpoint_and_what_follows(invoke, url, new_add):
+    log = it.TransactionLog(url)
+    log.checkpoint()
+    log.add_files([new_add("d.split")])
+    result = invoke("log", url)
+    assert (result.exit_code, result.stderr) == (0, "")
+    *lines, last = result.stdout.splitlines()[1:]
+    assert [(line[0], line[3]) for line in map(cells, lines)] == [
+        *[("4", "protocol"), ("4", "metadata"), ("4", "add"), ("4", "add"), ("4", "add"), ("4", "skip")],
+        *[("5", "commit_info"), ("5", "add")],
+    ]
+    assert last == (
+        f"version 4 stands in the checkpoint _transaction_log/state-v{4:020d}/_manifest.avro; "
+        "--all shows every version file instead"
+    )
+
+
+def test_all_versions_whatever_stands_in_a_checkpoint(invoke, url):
+    before = invoke("log", url).stdout
+    it.TransactionLog(url).checkpoint()
+    assert invoke("log", url, "--all").stdout == before
+    assert invoke("log", url).stdout != before
+
+
+def test_json_says_what_stands_in_a_checkpoint(invoke, url):
+    table = it.Table.open(url)
+    table.checkpoint()
+    actions = [json.loads(line) for line in invoke("log", url, "--json").stdout.splitlines()]
+    expected = table.describe_log().to_pylist(maps_as_pydicts="strict")
+    assert actions == [{name: value for name, value in row.items() if value is not None} for row in expected]
+    assert {action["is_checkpoint"] for action in actions} == {True}
+    actions = [json.loads(line) for line in invoke("log", url, "--all", "--json").stdout.splitlines()]
+    assert {action["is_checkpoint"] for action in actions} == {False}
+
+
+def test_a_state_that_cannot_be_read_leaves_the_version_files(invoke, url):
+    log = it.TransactionLog(url)
+    log.checkpoint()
+    damage_state(log, 4)
+    result = invoke("log", url)
+    assert result.exit_code == 0
+    assert result.stdout == invoke("log", url, "--all").stdout
+    assert result.stderr.startswith("warning: passing over the state of version 4")
+
+
+def test_one_version_or_all_of_them(invoke, url):
+    result = invoke("log", url, "--all", "--version", 1)
+    assert result.exit_code == 2
+    assert "--version and --all" in result.stderr
 
 
 def test_a_version_that_is_not_there(invoke, url):

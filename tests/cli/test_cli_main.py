@@ -5,40 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
 
 import pyarrow as pa
 import pytest
+from tests.cli.conftest import run_in_terminal
 
 import indextables as it
 from indextables.cli import files as files_module
 
-COMMANDS = ("files", "history", "log")
-
-
-def run_in_terminal(arguments: list[str], width: int = 80) -> tuple[int, str]:
-    """Run a command with a terminal for both of its streams."""
-    main, other = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(width)}
-    environment.pop("NO_COLOR", None)
-    with subprocess.Popen(arguments, stdin=other, stdout=other, stderr=other, env=environment) as process:
-        os.close(other)
-        output = b""
-        while select.select([main], [], [], 60)[0]:
-            try:
-                part = os.read(main, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            output += part
-        os.close(main)
-    return process.returncode, output.decode()
+COMMANDS = ("files", "history", "log", "state", "checkpoint", "compact")
 
 
 def test_help_lists_the_commands_and_gives_an_example(run):

@@ -12,7 +12,7 @@ from tests.conftest import SCHEMA, make_add
 import indextables as it
 from indextables.config import Config, settings
 from indextables.errors import StorageError
-from indextables.log.commit import backoff
+from indextables.log.commit import commit_backoff
 from indextables.log.pools import VERSION_READING, InlinePools, ThreadPools
 from indextables.protocol.names import parse_version_key
 from indextables.store import open_store
@@ -118,7 +118,7 @@ def test_waits_grow_to_a_limit_with_full_jitter() -> None:
             return self.value
 
     def waits(value: float) -> list[float]:
-        wait, state = backoff(config, Dice(value)), tenacity.RetryCallState(None, None, (), {})
+        wait, state = commit_backoff(config, Dice(value)), tenacity.RetryCallState(None, None, (), {})
         answers = []
         for attempt in range(1, 7):
             state.attempt_number = attempt

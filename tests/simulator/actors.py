@@ -232,7 +232,7 @@ def _write_real_state(world: World, log: it.TransactionLog, store, version: int)
         if kind == "compacted":
             version = log.checkpoint().version
         else:
-            log._checkpointer.write_state(version, Config.resolve(options=OPTIONS))
+            log._checkpointer.write(version, Config.resolve(options=OPTIONS))
     except (CheckpointValidationError, CommitConflictError, CommitStateUnknownError):
         return
     if kind == "damaged":

@@ -56,8 +56,8 @@ class Archive:
         if version is not None:
             self._world.created.append(Created(version, data, self._actor, now_ms))
 
-    def delete(self, key: str) -> None:
-        self._inner.delete(key)
+    def delete(self, key: str, *, with_directory: bool = False) -> None:
+        self._inner.delete(key, with_directory=with_directory)
         version = parse_version_key(key)
         for entry in self._world.created:
             if entry.version == version and entry.deleted_by is None:

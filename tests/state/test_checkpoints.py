@@ -95,7 +95,7 @@ def test_removals_become_tombstones_and_then_a_compaction(url) -> None:
     reader = log._checkpointer._states
     for number, expected in [(0, 1), (1, 2), (2, 3), (3, 0)]:
         version = log.replace_files([f"{number}.split"], [make_add(f"new-{number}.split")])
-        log._checkpointer.write_state(version, Config.resolve(options={"state.compaction.tombstoneThreshold": 0.3}))
+        log._checkpointer.write(version, Config.resolve(options={"state.compaction.tombstoneThreshold": 0.3}))
         assert len(reader.state_at(version).tombstones) == expected
     assert len(live_paths(it.TransactionLog(url))) == 10
 
@@ -103,7 +103,7 @@ def test_removals_become_tombstones_and_then_a_compaction(url) -> None:
 def test_a_checkpoint_on_request_is_compact_and_has_its_own_version(url) -> None:
     log = it.TransactionLog(url)
     commit(log, 1, 12)
-    log._checkpointer.write_state(12, Config.resolve())
+    log._checkpointer.write(12, Config.resolve())
     hint = log.checkpoint()
     assert hint.version == 13
     assert log.history(limit=1)["operation"].to_pylist() == ["COMPACT"]

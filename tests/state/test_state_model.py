@@ -1,4 +1,5 @@
-"""Random histories with checkpoints of every kind, and damage: the table from its states equals the plain replay."""
+"""Random histories with checkpoints of every format, clean-ups and damage: the table from its checkpoints equals the
+plain replay, at every version that can be reached; and what is retained can be reached."""
 
 from __future__ import annotations
 
@@ -8,39 +9,44 @@ import hypothesis.strategies as st
 import pyarrow as pa
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.aging import AgingStore
 from tests.conftest import make_add
 
 import indextables as it
 from indextables.config import Config
-from indextables.errors import CheckpointValidationError, CommitConflictError
-from indextables.protocol.names import state_keys
+from indextables.errors import CommitConflictError, RetentionError
+from indextables.log.replay import fold
+from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, state_keys
+from indextables.state.retention import Listing, Retention
+from indextables.state.verification import Verifier
 from indextables.store import open_store
 
 _names = itertools.count()
-
-
-class NoStates:
-    """Plain replay: no state is ever used."""
-
-    def load(self, candidates):
-        return None
-
-    def txn_id_at(self, version):
-        return None
+HOUR_MS = 3_600_000
+BASE_OPTIONS = {"checkpoint.interval": 10**6, "state.entriesPerManifest": 3, "cache.disk.enabled": "false"}
+RETENTIONS = [
+    {"logRetention.duration": "0", "state.retention.hours": 0, "state.retention.versions": 1},
+    {"checkpoint.retention": 3, "state.retention.hours": 5, "checkpointRetention.duration": "0"},
+    {"purge.txLogRetentionHours": 4, "state.retention.hours": 2, "state.gc.minManifestAgeHours": 3},
+    {"checkpoint.retention": 1, "logRetention.duration": "3h", "state.retention.hours": 0},
+]
 
 
 class StateMachine(RuleBasedStateMachine):
-    """One table; its states may be missing, damaged, incremental or compacted, and never change what it is."""
+    """One table; its checkpoints may be missing, damaged, of any format, and never change what it is."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.url = f"memory://states-{next(_names)}/table"
-        self.options = {"checkpoint.interval": 10**6, "state.entriesPerManifest": 3, "cache.disk.enabled": "false"}
-        self.log = it.TransactionLog(self.url, options=self.options)
-        self.plain = it.TransactionLog(self.url, options={"transaction.cache.enabled": "false"}, bases=NoStates())
-        self.store = open_store(self.url, Config.resolve())
+        self.now_ms = 10**12
+        self.inner = open_store(f"memory://states-{next(_names)}/table", Config.resolve())
+        self.store = AgingStore(self.inner, lambda: self.now_ms)
+        self.log = self.handle()
         self.fresh = itertools.count()
         self.seen: list[str] = []
+        self.expected: list = []
+
+    def handle(self, **options) -> it.TransactionLog:
+        return it.TransactionLog("memory://unused", options={**BASE_OPTIONS, **options}, store=self.store)
 
     @initialize(partitioned=st.booleans())
     def create(self, partitioned: bool) -> None:
@@ -94,63 +100,122 @@ class StateMachine(RuleBasedStateMachine):
     def change_a_property(self) -> None:
         self.log.set_properties({"note": str(next(self.fresh))})
 
-    @rule()
-    def write_a_state(self) -> None:
-        self.write(self.log.snapshot().version)
+    @rule(data=st.data(), kind=st.sampled_from(["avro", "avro", "json", "parquet"]), size=st.sampled_from(["1", "1M"]))
+    def write_a_checkpoint(self, data, kind: str, size: str) -> None:
+        """Of any version that can be reached; where a damaged one stands, of a version of its own."""
+        newest = self.log.snapshot().version
+        version = data.draw(st.sampled_from([newest, newest, *self.reachable()]))
+        log = self.handle(**{"state.format": kind, "checkpoint.maxFileSize": size})
+        written = log._checkpointer.write(version, log.config)
+        assert written.hint.version == version or written.hint.version > newest
+        assert written.hint.version in self.verified()
 
-    def write(self, version: int) -> None:
-        """A damaged state in the place is refused; everything else must work."""
-        damaged = any(self.is_there(key) for key in state_keys(version)) and self.state_at(version) is None
-        try:
-            self.log._checkpointer.write_state(version, Config.resolve(options=self.options))
-        except CheckpointValidationError:
-            assert damaged
-        else:
-            assert self.state_at(version) is not None
+    @rule(kind=st.sampled_from(["avro", "json", "parquet"]))
+    def compact(self, kind: str) -> None:
+        hint = self.handle(**{"state.format": kind, "cleanup.enabled": "false"}).checkpoint()
+        assert hint.version in self.verified()
+        if kind == "avro":
+            state = self.log._checkpointer._states.state_at(hint.version)
+            assert not state.tombstones
+            assert sum(info.num_entries for info in state.manifests) == hint.num_files
 
-    def is_there(self, key: str) -> bool:
-        return any(meta.key == key for meta in self.store.list("_transaction_log"))
+    @rule(hours=st.integers(1, 6))
+    def time_passes(self, hours: int) -> None:
+        self.now_ms += hours * HOUR_MS
+        self.store.put(f"{LOG_DIRECTORY}/another-file", b"")
 
-    def state_at(self, version: int):
-        return self.log._checkpointer._states.state_at(version)
+    @rule(options=st.sampled_from(RETENTIONS), dry=st.booleans())
+    def clean_up(self, options, dry: bool) -> None:
+        log = self.handle(**options, **{"cleanup.dryRun": str(dry).lower()})
+        retention, listing = Retention.of(log.config), self.listing()
+        newest = max(listing.checkpoints, default=0)
+        retained = {
+            version
+            for version, meta in listing.versions.items()
+            if retention.keeps_version(version, listing.now_ms - meta.modified_ms, newest)
+        }
+        must_stay = retained & set(self.reachable())
+        cleaned = log._checkpointer.clean_up(log.config)
+        assert must_stay <= set(self.reachable()), "what is retained can no longer be reached"
+        after = self.listing()
+        if dry:
+            assert after.objects == listing.objects
+        elif cleaned.versions:
+            assert min(after.versions) > cleaned.versions[-1] or min(after.versions) == 0
+        assert len(self.verified()) >= min(2, len(self.verified(listing)))
 
+    @precondition(lambda self: self.may_damage())
     @rule(data=st.data())
-    def write_a_state_of_an_old_version(self, data) -> None:
-        version = data.draw(st.integers(0, self.log.snapshot().version))
-        self.write(version)
-
-    @rule()
-    def compact(self) -> None:
-        hint = self.log.checkpoint()
-        state = self.state_at(hint.version)
-        assert not state.tombstones
-        assert sum(info.num_entries for info in state.manifests) == hint.num_files
-
-    @rule(data=st.data())
-    def damage_a_state(self, data) -> None:
-        keys = [meta.key for meta in self.store.list("_transaction_log") if "/state-v" in meta.key]
-        if keys:
-            key = keys[data.draw(st.integers(0, 1000)) % len(keys)]
-            content = bytearray(self.store.get(key))
-            content[data.draw(st.integers(0, 100_000)) % len(content)] ^= 1 << data.draw(st.integers(0, 7))
-            self.store.put(key, bytes(content))
-            self.log.invalidate_cache()
+    def damage_a_checkpoint(self, data) -> None:
+        keys = [key for key in self.listing().objects if parse_checkpoint_key(key) is not None]
+        key = keys[data.draw(st.integers(0, 1000)) % len(keys)]
+        content = bytearray(self.store.get(key))
+        content[data.draw(st.integers(0, 100_000)) % len(content)] ^= 1 << data.draw(st.integers(0, 7))
+        self.store.put(key, bytes(content))
+        self.log.invalidate_cache()
 
     @rule(data=st.data())
     def lose_a_manifest(self, data) -> None:
-        keys = [meta.key for meta in self.store.list("_transaction_log/manifests")]
-        if keys:
-            self.store.delete(keys[data.draw(st.integers(0, 1000)) % len(keys)])
-            self.log = it.TransactionLog(self.url, options=self.options)
+        """One that not all states of a table whose first versions are gone need."""
+        verified = self.verified().values()
+        spare = [
+            key
+            for key in self.listing().manifests
+            if 0 in self.listing().versions or any(key not in state.manifests for state in verified)
+        ]
+        if spare:
+            self.store.delete(spare[data.draw(st.integers(0, 1000)) % len(spare)])
+            self.log = self.handle()
+
+    def listing(self) -> Listing:
+        return Listing.of(self.store.list(LOG_DIRECTORY))
+
+    def verified(self, listing: Listing | None = None) -> dict:
+        listing = listing or self.listing()
+        log = self.handle()
+        verifier = Verifier(log.reader, log._checkpointer._states)
+        found = {
+            version: verifier.verify(version, keys, listing.objects) for version, keys in listing.checkpoints.items()
+        }
+        return {version: state for version, state in found.items() if state is not None}
+
+    def reachable(self) -> list[int]:
+        """The versions that can be read from version 0 or from a checkpoint, and the files after it."""
+        found: set[int] = set()
+        versions = self.listing().versions
+        for start in (-1, *self.verified()):
+            found |= {start} - {-1}
+            for version in itertools.takewhile(versions.__contains__, itertools.count(start + 1)):
+                found.add(version)
+        return sorted(found)
+
+    def may_damage(self) -> bool:
+        """Of a table whose first versions are gone two states are whole, of which one may be lost."""
+        if not self.expected or not self.listing().checkpoints:
+            return False
+        return (self.reachable()[0] == 0 and 0 in self.listing().versions) or len(self.verified()) >= 2
+
+    def note_what_was_committed(self) -> None:
+        for version in range(len(self.expected), self.log.snapshot().version + 1):
+            base = self.expected[-1] if self.expected else None
+            self.expected.append(fold(base, self.log.reader.read_versions([version])))
 
     @invariant()
     def states_equal_replay(self) -> None:
         if not hasattr(self, "partitioned"):
             return
-        newest = self.plain.snapshot().version
-        for handle in (self.log, it.TransactionLog(self.url, options=self.options)):
-            for version in {newest, newest // 2, newest // 3}:
-                same(handle.snapshot(version=version), self.plain.snapshot(version=version))
+        self.note_what_was_committed()
+        newest = len(self.expected) - 1
+        reachable = self.reachable()
+        for handle in (self.log, self.handle()):
+            same(handle.snapshot(), self.expected[newest])
+            for version in {newest // 2, newest // 3, reachable[0]}:
+                try:
+                    snapshot = handle.snapshot(version=version)
+                except RetentionError:
+                    assert version not in reachable
+                else:
+                    same(snapshot, self.expected[version])
 
 
 def same(left, right) -> None:

@@ -1,7 +1,7 @@
-"""`indextables log`: the actions of the transaction log, as they were written.
+"""`indextables log`: the actions of the transaction log: those in force, or all of them as they were written.
 
-Reads version files and nothing else, so that it can look into a table whose files cannot be listed: one whose state is
-damaged or foreign, or whose protocol is too new.
+Looks also into a table whose files cannot be listed: one whose state is damaged, or whose protocol is too new. With
+`--all` or `--version` it reads version files and nothing else.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from indextables.cli.output import (
     size_text,
     time_text,
 )
+from indextables.ops.describe_log import describe_log
 from indextables.transaction_log import TransactionLog
 
 _COMMIT = "commit_info"
@@ -32,27 +33,40 @@ _COMMIT = "commit_info"
 _EXAMPLES = """\b
 Examples:
   indextables log /data/logs
+  indextables log /data/logs --all
   indextables log /data/logs --version 0
-  indextables log s3://bucket/logs --json | jq 'select(.action_type == "remove")'
+  indextables log s3://bucket/logs --all --json | jq 'select(.action_type == "remove")'
 """
 
 
 @click.command(epilog=_EXAMPLES, short_help="Show the actions of a table's log.")
 @click.argument("url", metavar="TABLE")
 @click.option("--version", type=click.IntRange(min=0), metavar="N", help="Only the actions of version N.")
+@click.option("--all", "include_all", is_flag=True, help="Every version file that is there, and no checkpoint.")
 @json_option
 @click.pass_obj
-def log(options: dict[str, str], url: str, version: int | None, as_json: bool) -> None:
-    """Show the actions of the log of TABLE, a path or a URL, oldest first. With --json, every field that has a value.
+def log(options: dict[str, str], url: str, version: int | None, include_all: bool, as_json: bool) -> None:
+    """Show the actions of the log of TABLE, a path or a URL, oldest first: what the newest checkpoint holds, and the
+    versions after it. With --json, every field that has a value.
 
     Works on a table whose files cannot be listed.
     """
+    if version is not None and include_all:
+        raise click.UsageError("--version and --all cannot be given together.")
     source = TransactionLog(url, options=options)
-    actions = source.describe(version=version)
+    actions = describe_log(source, include_all=include_all) if version is None else source.describe(version=version)
     if as_json:
         print_json(_without_empty_columns(actions), nulls=False)
-    elif actions.num_rows:
+    else:
+        _print_text(actions, version)
+
+
+def _print_text(actions: pa.Table, version: int | None) -> None:
+    if actions.num_rows:
         print_table(actions.select(_FIELDS), _COLUMNS)
+        if actions["is_checkpoint"][0].as_py():
+            at, key = actions["version"][0].as_py(), actions["log_file_path"][0].as_py()
+            print_line(f"version {at} stands in the checkpoint {key}; --all shows every version file instead")
     elif version is None:
         print_line("no actions: the newest version stands in a state, without a version file")
     else:

@@ -20,10 +20,12 @@ import click
 import pyarrow as pa
 
 from indextables._version import __version__
+from indextables.cli.checkpoint import checkpoint, compact
 from indextables.cli.files import files
 from indextables.cli.history import history
 from indextables.cli.log import log
 from indextables.cli.output import print_error, printable
+from indextables.cli.state import state
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import IndexTablesError
 
@@ -134,7 +136,10 @@ def _read_options(ctx: click.Context, param: click.Parameter, given: tuple[str, 
 )
 @click.pass_context
 def cli(ctx: click.Context, options: dict[str, str], verbose: bool) -> None:
-    """Look into tables of searchable splits in object storage. TABLE is a path or a URL such as s3://bucket/logs."""
+    """Look into and look after tables of searchable splits in object storage.
+
+    TABLE is a path or a URL such as s3://bucket/logs.
+    """
     ctx.obj = options
     ctx.call_on_close(_log_to_stderr(logging.DEBUG if verbose else logging.WARNING))
     started = SYSTEM_CLOCK.monotonic()
@@ -142,5 +147,5 @@ def cli(ctx: click.Context, options: dict[str, str], verbose: bool) -> None:
     ctx.call_on_close(lambda: _logger.debug("ended after %.0f ms", (SYSTEM_CLOCK.monotonic() - started) * 1000))
 
 
-for _command in (files, history, log):
+for _command in (files, history, log, state, checkpoint, compact):
     cli.add_command(_command)

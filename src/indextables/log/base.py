@@ -5,11 +5,18 @@ The log does not know their formats. It is given a source, and asks it for a sna
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from indextables.errors import CheckpointCorruptionError, CheckpointError
-from indextables.log.segment import Checkpoints, Segment
+from indextables.log.replay import VersionFile
+from indextables.log.segment import Checkpoints, Segment, whole_segment
 from indextables.log.snapshot import Snapshot
+from indextables.protocol.version_file import mark_of
+from indextables.store import ObjectStore
+
+logger = logging.getLogger(__name__)
 
 
 class DamagedBaseError(CheckpointCorruptionError):
@@ -29,6 +36,53 @@ class BaseSource(Protocol):
     def txn_id_at(self, version: int) -> str | None:
         """The transaction that the state of a version stands for: empty where it does not say, None where no state of
         that version verifies."""
+
+
+class BaseChoice:
+    """Chooses the states to start from: those that verify, are not distrusted, and belong to this table."""
+
+    def __init__(self, bases: BaseSource, read_version: Callable[[int], VersionFile], url: str) -> None:
+        self._bases = bases
+        self._read_version = read_version
+        self._url = url
+        self._distrusted: set[int] = set()
+
+    def whole_segment(self, store: ObjectStore) -> Segment:
+        """The newest segment. A state of ours whose version is gone is no part of it: the newest version is never
+        cleaned up, so the state is what a checkpoint of an earlier table at this place has left."""
+        strays: set[int] = set()
+        segment = whole_segment(store)
+        while segment.newest_file is None and self._bases.txn_id_at(segment.newest):
+            logger.warning("ignoring the state of version %d of `%s`: it has no version", segment.newest, self._url)
+            strays.add(segment.newest)
+            segment = whole_segment(store, strays)
+        return segment
+
+    def newest_for(self, segment: Segment, wanted: int) -> Snapshot | None:
+        """The newest state at or below a version."""
+        candidates = {
+            version: keys
+            for version, keys in segment.checkpoints.items()
+            if version <= wanted and version not in self._distrusted
+        }
+        while candidates:
+            base = self._bases.load(candidates)
+            if base is None or self.belongs(base, segment):
+                return base
+            logger.warning("passing over the state of version %d: it stands for another version", base.version)
+            candidates = {version: keys for version, keys in candidates.items() if version < base.version}
+        return None
+
+    def distrust(self, error: DamagedBaseError) -> None:
+        """Never start from a state again whose files turned out damaged."""
+        logger.warning("passing over the state of version %d: %s", error.version, error.message)
+        self._distrusted.add(error.version)
+
+    def belongs(self, base: Snapshot, segment: Segment) -> bool:
+        """Whether a state stands for the version that is there, where both say who they are."""
+        if not base.txn_id or not segment.covers(base.version):
+            return True
+        return mark_of(self._read_version(base.version).actions) in (None, base.txn_id)
 
 
 def refuse_unread_state(segment: Segment, url: str) -> NoReturn:

@@ -115,7 +115,7 @@ class Committer:
         """Try a step again until it has a clear end; otherwise nobody knows, and the error says so."""
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self._config[settings.TRANSACTION_RETRY_MAX_ATTEMPTS]),
-            wait=backoff(self._config, self._clock),
+            wait=commit_backoff(self._config, self._clock),
             retry=tenacity.retry_if_exception_type(_UnclearError),
             sleep=self._clock.sleep,
             reraise=True,
@@ -210,7 +210,8 @@ class Committer:
             return own, _Verdict.GHOST
         if parent is None or _is_same(find_version(self._store, parent.newest), parent):
             return own, _Verdict.STANDS
-        return own, _Verdict.STANDS if self._is_state_at(parent.newest) else _Verdict.ORPHAN
+        stands = parent.newest in checkpoints or self._is_state_at(parent.newest)
+        return own, _Verdict.STANDS if stands else _Verdict.ORPHAN
 
     def _is_of_this_table(self, version: int, highest: int) -> bool:
         """Whether a state counts: one of another writer is a commit; one of ours has a version at or above it, unless
@@ -263,10 +264,14 @@ def _is_same(seen: ObjectMeta | None, parent: Segment) -> bool:
     return seen is not None and known is not None and (seen.size, seen.e_tag) == (known.size, known.e_tag)
 
 
-def backoff(config: Config, clock: Clock) -> Callable[[tenacity.RetryCallState], float]:
-    """Exponential waits with full jitter, in seconds."""
+def commit_backoff(config: Config, clock: Clock) -> Callable[[tenacity.RetryCallState], float]:
+    """How long commits wait from one try to the next."""
     base_ms = config[settings.TRANSACTION_RETRY_BASE_DELAY_MS]
-    max_ms = config[settings.TRANSACTION_RETRY_MAX_DELAY_MS]
+    return backoff(base_ms, config[settings.TRANSACTION_RETRY_MAX_DELAY_MS], clock)
+
+
+def backoff(base_ms: int, max_ms: int, clock: Clock) -> Callable[[tenacity.RetryCallState], float]:
+    """Exponential waits with full jitter, in seconds."""
 
     def wait(state: tenacity.RetryCallState) -> float:
         ceiling_ms: float = min(max_ms, base_ms * 2 ** min(state.attempt_number - 1, 30))

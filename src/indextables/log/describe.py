@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from indextables.log.replay import VersionFile
+from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.protocol.names import version_key
@@ -71,18 +72,44 @@ DESCRIBE_SCHEMA = pa.schema(
 
 def describe_versions(files: Iterable[VersionFile]) -> pa.Table:
     """The actions of some versions, in order."""
-    return pa.Table.from_pylist([row for file in files for row in _rows(file)], schema=DESCRIBE_SCHEMA)
+    places = ((file, _place(file.version, version_key(file.version), is_checkpoint=False)) for file in files)
+    return _table(row for file, place in places for row in _rows(file.actions, place))
 
 
-def _rows(file: VersionFile) -> Iterator[dict[str, Any]]:
-    for action in file.actions:
-        yield {
-            "version": file.version,
-            "log_file_path": version_key(file.version),
-            "action_type": _TYPE_NAMES[type(action)],
-            "is_checkpoint": False,
-            **_values(action),
-        }
+def describe_checkpoint(snapshot: Snapshot, key: str) -> pa.Table:
+    """What the checkpoint of a version holds under a key: the protocol, the metadata, the files and the skips."""
+    place = _place(snapshot.version, key, is_checkpoint=True)
+    return pa.concat_tables(
+        [
+            _table(_rows([snapshot.protocol, snapshot.metadata], place)),
+            _file_table(snapshot.files, {**place, "action_type": _TYPE_NAMES[Add]}),
+            _table(_rows(snapshot.skips.values(), place)),
+        ]
+    )
+
+
+def _place(version: int, key: str, *, is_checkpoint: bool) -> dict[str, Any]:
+    return {"version": version, "log_file_path": key, "is_checkpoint": is_checkpoint}
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=DESCRIBE_SCHEMA)
+
+
+def _file_table(files: pa.Table, same: Mapping[str, Any]) -> pa.Table:
+    """A row per file, a column at a time; `same` stands in every row."""
+    columns = [
+        files[field.name]
+        if field.name in files.column_names
+        else pa.repeat(pa.scalar(same.get(field.name), field.type), files.num_rows)
+        for field in DESCRIBE_SCHEMA
+    ]
+    return pa.Table.from_arrays(columns, schema=DESCRIBE_SCHEMA)
+
+
+def _rows(actions: Iterable[Action], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for action in actions:
+        yield {**place, "action_type": _TYPE_NAMES[type(action)], **_values(action)}
 
 
 def _values(action: Action) -> dict[str, Any]:

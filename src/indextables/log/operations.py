@@ -176,6 +176,21 @@ class Empty:
 
 
 @dataclasses.dataclass(frozen=True)
+class AddDocMappings:
+    """Name doc mappings in one more way, for a state that refers to them so. None is ever taken away."""
+
+    entries: Mapping[str, str]
+    name: str = "RENORMALIZE"
+    needs_files: bool = False
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        known = now.metadata.configuration
+        if self.entries.items() <= known.items():
+            return Plan([])
+        return Plan([with_configuration(now.metadata, {**self.entries, **known})])
+
+
+@dataclasses.dataclass(frozen=True)
 class RecordSkip:
     """Note that a file could not be processed; counted on what stands at the moment of the commit."""
 

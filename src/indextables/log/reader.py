@@ -18,9 +18,10 @@ import pyarrow as pa
 from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError, RetentionError
-from indextables.log.base import BaseSource, DamagedBaseError, refuse_unread_state
+from indextables.log.base import BaseChoice, BaseSource, DamagedBaseError, refuse_unread_state
 from indextables.log.cache import MAX_VERSIONS, LogCache
 from indextables.log.files import Keep
+from indextables.log.metrics import REPLAY, LogMetrics
 from indextables.log.pools import VERSION_READING, InlinePools, Pools
 from indextables.log.replay import (
     BrokenChainError,
@@ -32,7 +33,7 @@ from indextables.log.replay import (
     newest_definitions,
     recorded_time_ms,
 )
-from indextables.log.segment import Segment, find_version, grow_segment, version_files, whole_segment
+from indextables.log.segment import Segment, find_version, grow_segment, version_files
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.features import LEGACY_PROTOCOL, check_readable
@@ -51,11 +52,20 @@ _Read = TypeVar("_Read")
 class LogReader:
     """An open log, for reading."""
 
-    def __init__(self, store: ObjectStore, config: Config, clock: Clock, pools: Pools, bases: BaseSource) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        config: Config,
+        clock: Clock,
+        pools: Pools,
+        bases: BaseSource,
+        metrics: LogMetrics | None = None,
+    ) -> None:
         self.store = store
         self.url = store.location.url
         self._clock = clock
         self._bases = bases
+        self._metrics = metrics or LogMetrics()
         self._plain = not config[settings.TRANSACTION_USE_OPTIMIZED]
         self._replays = not config[settings.CHECKPOINT_ENABLED]
         self._keeps = not self._plain and config[settings.TRANSACTION_CACHE_ENABLED]
@@ -65,11 +75,12 @@ class LogReader:
         ttl_seconds = config[settings.TRANSACTION_CACHE_EXPIRATION_SECONDS]
         self.cache = LogCache(ttl_seconds, clock.monotonic, enabled=self._keeps)
         self._lock = threading.RLock()
-        self._distrusted: set[int] = set()
+        self._choice = BaseChoice(bases, self.read_version, self.url)
         self._listed: Segment | None = None
         self._segment: Segment | None = None
         self._head: Head | None = None
         self._tip: Snapshot | None = None
+        self._source = ""
         _all_readers.add(self)
 
     def segment(self, max_staleness_seconds: float = 0) -> Segment:
@@ -82,22 +93,11 @@ class LogReader:
             segment = grow_segment(self.store, self._segment) if self._segment is not None else None
             if segment is None:
                 self.forget()
-                segment = self._whole_segment()
+                segment = self._choice.whole_segment(self.store)
             self._listed = segment
             self._segment = segment if self._keeps else None
             self.cache.versions_list.put("newest", (segment, asked_at))
             return segment
-
-    def _whole_segment(self) -> Segment:
-        """The newest segment. A state of ours whose version is gone is no part of it: the newest version is never
-        cleaned up, so the state is what a checkpoint of an earlier table at this place has left."""
-        strays: set[int] = set()
-        segment = whole_segment(self.store)
-        while segment.newest_file is None and self._bases.txn_id_at(segment.newest):
-            logger.warning("ignoring the state of version %d of `%s`: it has no version", segment.newest, self.url)
-            strays.add(segment.newest)
-            segment = whole_segment(self.store, strays)
-        return segment
 
     def committed(self, segment: Segment | None, head: Head, file: VersionFile) -> None:
         """A commit of our own: seen by every later read, and dropped from the caches is what it has made old."""
@@ -156,7 +156,7 @@ class LogReader:
         """The table at a version, the newest by default, with its files."""
 
         def read() -> Snapshot:
-            return _with_files(self._snapshot(self.segment(max_staleness_seconds), version))
+            return self._with_files(self.segment(max_staleness_seconds), version)
 
         return self._despite_clean_up(read)
 
@@ -176,9 +176,28 @@ class LogReader:
 
         def read() -> tuple[Segment, Snapshot]:
             segment = self.segment()
-            return segment, _with_files(self._snapshot(segment, None))
+            return segment, self._with_files(segment, None)
 
         return self._despite_clean_up(read)
+
+    def lazy_snapshot(self, version: int | None = None) -> tuple[Segment, Snapshot]:
+        """A version whose files are read when they are asked for, the newest by default, and where it stands. Who reads
+        them meets damage alone, and tells of it by `distrust`."""
+
+        def read() -> tuple[Segment, Snapshot]:
+            segment = self.segment()
+            return segment, self._snapshot(segment, version)
+
+        return self._despite_clean_up(read)
+
+    def distrust(self, error: DamagedBaseError) -> None:
+        """Start from nothing, and never again from the state that is damaged."""
+        self._choice.distrust(error)
+        self.forget()
+
+    def belongs(self, state: Snapshot, segment: Segment) -> bool:
+        """Whether a state stands for the version that is there, where both say who they are."""
+        return self._choice.belongs(state, segment)
 
     def time_of_state(self, segment: Segment, version: int) -> int | None:
         """When the version was committed that a state stands for, if that state can be read."""
@@ -221,8 +240,7 @@ class LogReader:
             except (ObjectNotFoundError, CheckpointError, BrokenChainError) as error:
                 self.forget()
                 if isinstance(error, DamagedBaseError):
-                    logger.warning("passing over the state of version %d: %s", error.version, error.message)
-                    self._distrusted.add(error.version)
+                    self.distrust(error)
                 if attempt < _READS_DURING_CLEAN_UP:
                     continue
                 if not isinstance(error, ObjectNotFoundError):
@@ -245,7 +263,7 @@ class LogReader:
 
     def _walk_back(self, segment: Segment) -> Head:
         """Read versions from the newest down until the metadata and the protocol in force are found."""
-        base = self._base(segment, segment.newest)
+        base = self._chosen_base(segment, segment.newest)
         floor = 0 if base is None else base.version + 1
         if floor < segment.oldest and floor <= segment.newest:
             refuse_unread_state(segment, self.url)
@@ -270,6 +288,18 @@ class LogReader:
         info = newest.info
         return Head(segment.newest, newest.timestamp_ms, info.txn_id if info else None, protocol, metadata)
 
+    def _with_files(self, segment: Segment, version: int | None) -> Snapshot:
+        """The snapshot, once its files are read: damage must show while another base can still take its place."""
+        started = self._clock.monotonic()
+        self._source = ""
+        snapshot = self._snapshot(segment, version)
+        _ = snapshot.files
+        if self._source:
+            seconds = self._clock.monotonic() - started
+            self._metrics.loaded(self._source, seconds)
+            logger.debug("version %d was loaded from %s in %.1f ms", snapshot.version, self._source, seconds * 1000)
+        return snapshot
+
     def _snapshot(self, segment: Segment, version: int | None) -> Snapshot:
         wanted = segment.newest if version is None else version
         cached: Snapshot | None = self.cache.snapshots.get(wanted)
@@ -284,7 +314,11 @@ class LogReader:
     def _load(self, segment: Segment, wanted: int) -> Snapshot:
         if not 0 <= wanted <= segment.newest:
             raise self._unreachable(segment, wanted)
-        base = self._tip if self._tip is not None and self._tip.version <= wanted else self._base(segment, wanted)
+        if self._tip is not None and self._tip.version <= wanted:
+            base: Snapshot | None = self._tip
+        else:
+            base = self._chosen_base(segment, wanted)
+            self._source = REPLAY if base is None else base.source
         start = 0 if base is None else base.version + 1
         if start < segment.oldest and start <= wanted and not (wanted == 0 and find_version(self.store, 0)):
             if wanted == segment.newest:
@@ -312,28 +346,9 @@ class LogReader:
         if follower is not None and follower.parent_txn_id not in (None, own):
             raise self._unreachable(segment, wanted)
 
-    def _base(self, segment: Segment, wanted: int) -> Snapshot | None:
+    def _chosen_base(self, segment: Segment, wanted: int) -> Snapshot | None:
         """A snapshot to fold on; None where there is none, or replay is asked for and every version is there."""
-        if self._replays and segment.oldest == 0:
-            return None
-        candidates = {
-            version: keys
-            for version, keys in segment.checkpoints.items()
-            if version <= wanted and version not in self._distrusted
-        }
-        while candidates:
-            base = self._bases.load(candidates)
-            if base is None or self._belongs(base, segment):
-                return base
-            logger.warning("passing over the state of version %d: it stands for another version", base.version)
-            candidates = {version: keys for version, keys in candidates.items() if version < base.version}
-        return None
-
-    def _belongs(self, base: Snapshot, segment: Segment) -> bool:
-        """Whether a state stands for the version that is there, where both say who they are."""
-        if not base.txn_id or not segment.covers(base.version):
-            return True
-        return mark_of(self.read_version(base.version).actions) in (None, base.txn_id)
+        return None if self._replays and segment.oldest == 0 else self._choice.newest_for(segment, wanted)
 
     def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:
         oldest = min([segment.oldest, *segment.checkpoints])
@@ -350,12 +365,6 @@ class LogReader:
         if timestamp_ms is None:
             timestamp_ms = self.store.head(version_key(version)).modified_ms
         return VersionFile(version, actions, timestamp_ms)
-
-
-def _with_files(snapshot: Snapshot) -> Snapshot:
-    """The snapshot, once its files are read: damage must show while another base can still take its place."""
-    _ = snapshot.files
-    return snapshot
 
 
 def _shares_down(newest: int, floor: int) -> Iterator[range]:

@@ -53,12 +53,13 @@ class Snapshot(Head):
     """A whole table at one version.
 
     `skips` holds the skip in force of each path; `transactions` the last batch of each streaming application and the
-    version that holds it.
+    version that holds it. `source` is where the reading of it began: at version 0, or at a checkpoint of some format.
     """
 
     live_files: LiveFiles
     skips: Mapping[str, Skip]
     transactions: Mapping[str, tuple[int, int]]
+    source: str = "replay"
 
     @property
     def files(self) -> pa.Table:

@@ -15,7 +15,7 @@ from indextables.config import Config, settings
 from indextables.errors import CommitConflictError
 from indextables.log.base import BaseSource
 from indextables.log.checks import checked
-from indextables.log.commit import Attempt, Committer, Outcome, backoff
+from indextables.log.commit import Attempt, Committer, Outcome, commit_backoff
 from indextables.log.conflict import Conflict
 from indextables.log.operations import Batch, Done, Operation, Plan
 from indextables.log.reader import LogReader
@@ -58,7 +58,7 @@ class Transaction:
         that this is not known."""
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.config[settings.TRANSACTION_RETRY_MAX_ATTEMPTS]),
-            wait=backoff(self.config, self.clock),
+            wait=commit_backoff(self.config, self.clock),
             retry=tenacity.retry_if_exception_type(_LostRaceError),
             sleep=self.clock.sleep,
             reraise=True,

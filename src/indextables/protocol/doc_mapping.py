@@ -50,6 +50,14 @@ def without_registry(configuration: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in configuration.items() if not key.startswith(REGISTRY_PREFIX)}
 
 
+def canonical_references(registry: Mapping[str, str], used: object) -> dict[str, str]:
+    return {}
+
+
+def used_references(tables: object) -> set[str]:
+    return set()
+
+
 def deduplicate(adds: Sequence[Add]) -> tuple[list[Add], dict[str, str]]:
     """Adds that name their mappings by hash, and the configuration entries that hold those mappings."""
     entries: dict[str, str] = {}

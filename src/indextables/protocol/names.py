@@ -16,6 +16,9 @@ _CHECKPOINT = re.compile(
     r")"
 )
 
+_PART = re.compile(rf"{LOG_DIRECTORY}/([0-9]{{20}})\.checkpoint\.[^/.]+\.[0-9]+\.json")
+_MANIFEST = re.compile(rf"{LOG_DIRECTORY}/(?:manifests|state-v[0-9]{{20}})/[^/_][^/]*\.avro")
+
 
 def version_key(version: int) -> str:
     """The key of a version file, from the table root."""
@@ -36,6 +39,16 @@ def parse_version_key(key: str) -> int | None:
 def parse_checkpoint_key(key: str) -> int | None:
     """The version of the state or checkpoint that a key belongs to, or None for any other file."""
     return _number(_CHECKPOINT.fullmatch(key))
+
+
+def parse_part_key(key: str) -> int | None:
+    """The version of the JSON checkpoint that a key is a part of, or None for any other file."""
+    return _number(_PART.fullmatch(key))
+
+
+def is_manifest_key(key: str) -> bool:
+    """Whether a key has the name of a manifest of files, shared or inside of a state."""
+    return _MANIFEST.fullmatch(key) is not None
 
 
 def _number(match: re.Match[str] | None) -> int | None:

@@ -72,7 +72,7 @@ _SCHEMA = pa.schema(
 _ROWS_AT_ONCE = 1024
 _ROWS_ALWAYS_ALLOWED = 100_000
 _MAX_THRIFT_BYTES = 64 << 20
-_CODECS = {"none": "none", "uncompressed": "none", "snappy": "snappy", "zstd": "zstd", "gzip": "gzip", "lz4": "lz4"}
+_CODECS = ("none", "snappy", "zstd", "gzip", "lz4", "brotli")
 
 
 class ParquetFile(NamedTuple):
@@ -95,6 +95,7 @@ class ParquetSidecar(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 class _Extras(msgspec.Struct, frozen=True, rename="camel"):
     version: Count
+    num_files: Count | None = None
     skips: list[Any] = []
     transactions: dict[str, Any] = {}
     version_timestamp: Long | None = None
@@ -187,6 +188,7 @@ def _rows(content: CheckpointContent) -> Any:
     rows = pa.concat_tables([pa.Table.from_pylist(heads, _SCHEMA), adds], promote_options="default")
     extras = {
         "version": content.version,
+        "numFiles": content.files.num_rows,
         "skips": list(content.skips.values()),
         "transactions": transaction_fields(content.transactions),
         "versionTimestamp": content.timestamp_ms,
@@ -206,8 +208,10 @@ def _metadata_row(metadata: Metadata) -> dict[str, Any]:
 def _encode_rows(rows: Any, codec: str) -> bytes:
     sink = pa.BufferOutputStream()
     try:
-        pq.write_table(rows, sink, compression=_CODECS[codec], write_page_checksum=True)
-    except (pa.ArrowException, KeyError) as error:
+        if codec not in _CODECS:
+            raise ValueError("it is not known")
+        pq.write_table(rows, sink, compression=codec, write_page_checksum=True)
+    except (pa.ArrowException, ValueError) as error:
         raise CheckpointWriteError(f"cannot write a Parquet checkpoint with codec `{codec}`: {error}") from error
     return bytes(sink.getvalue())
 
@@ -257,6 +261,9 @@ def _content(tables: Sequence[Any], version: int, table: Location) -> Checkpoint
     protocol = [row for rows in kinds["protocol"] for row in rows.to_pylist()]
     if not metadata:
         raise ValueError("it holds no metadata row")
+    num_files = sum(rows.num_rows for rows in found)
+    if extras.num_files not in (None, num_files):
+        raise ValueError(f"it announces {extras.num_files} files, and {num_files} are there")
     skips = {relative_path(path, table): skip for path, skip in skips_of(extras.skips).items()}
     return CheckpointContent(
         version=version,

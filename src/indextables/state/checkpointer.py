@@ -1,7 +1,10 @@
 """When checkpoints are made: every so many commits, in the background, and whenever somebody asks.
 
 A checkpoint never fails or delays the commit after which it is made; what goes wrong is logged, and the next one tries
-again. A process that ends cleanly waits for those under way.
+again. A process that ends cleanly waits for those under way. After a checkpoint the log is cleaned up.
+
+A state that must differ from the one in its place (compacted, renormalised, or whole instead of damaged) gets a version
+of its own, which is otherwise empty; others may be first there too, so that is tried several times.
 """
 
 from __future__ import annotations
@@ -9,37 +12,60 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import threading
+from collections.abc import Callable, Mapping
+
+import tenacity
 
 from indextables.clock import Clock
 from indextables.config import Config, settings
-from indextables.errors import IndexTablesError
-from indextables.log.operations import Empty, Operation, UpgradeProtocol
+from indextables.errors import IndexTablesError, ObjectNotFoundError
+from indextables.log.base import DamagedBaseError
+from indextables.log.commit import backoff
+from indextables.log.metrics import LogMetrics
+from indextables.log.operations import AddDocMappings, Empty, Operation, UpgradeProtocol
 from indextables.log.pools import CHECKPOINT_CREATION, Pools
 from indextables.log.reader import LogReader
-from indextables.log.segment import Segment
+from indextables.log.segment import Segment, refuse_gap
 from indextables.log.snapshot import Snapshot
 from indextables.log.transaction import CommitResult, Transaction
+from indextables.protocol.doc_mapping import REGISTRY_PREFIX, canonical_references, used_references
 from indextables.protocol.features import NEW_TABLE_PROTOCOL, WRITER_VERSION
+from indextables.protocol.names import state_keys
+from indextables.state.clean_up import CleanedUp, Cleaner
 from indextables.state.compaction import is_compact
+from indextables.state.older_writer import write_older
 from indextables.state.reader import StateReader
-from indextables.state.writer import ComputeBounds, StateWriter, WrittenState
+from indextables.state.verification import Verifier
+from indextables.state.writer import ComputeBounds, StateWriter
+from indextables.state.written import DamagedStateError, WrittenCheckpoint
 
 logger = logging.getLogger(__name__)
 
 _WORKERS = 2
+_SECONDS_BETWEEN_CLEAN_UPS = 600.0
 
 
 class Checkpointer:
     """Makes the checkpoints of one table."""
 
     def __init__(
-        self, reader: LogReader, clock: Clock, states: StateReader, bounds: ComputeBounds, pools: Pools
+        self,
+        reader: LogReader,
+        clock: Clock,
+        states: StateReader,
+        bounds: ComputeBounds,
+        pools: Pools,
+        metrics: LogMetrics,
     ) -> None:
         self._reader = reader
         self._pools = pools
         self._bounds = bounds
         self._clock = clock
         self._states = states
+        self._metrics = metrics
+        self._cleaner = Cleaner(reader, states, metrics)
+        self._verifier = Verifier(reader, states)
+        self._cleaned_at = float("-inf")
         self._lock = threading.Lock()
         self._under_way: concurrent.futures.Future[None] | None = None
 
@@ -61,38 +87,134 @@ class Checkpointer:
         if under_way is not None:
             under_way.result()
 
-    def write_state(self, version: int, config: Config) -> WrittenState:
-        """Write the state of a version on the one before it; of the newest version where the table is raised first."""
-        if self._upgrade(config):
-            version = self._reader.head()[0].newest
-        segment = self._reader.segment()
-        return self._write(segment, self._reader.snapshot(version), config, compact=False)
+    def write(self, version: int, config: Config) -> WrittenCheckpoint:
+        """Write the checkpoint of a version, on the one before it where the format allows; of the newest version where
+        the table is raised first, or what stands in the place is damaged."""
+        wanted: int | None = None if self._upgrade(config) else version
 
-    def compact(self, config: Config) -> WrittenState:
-        """Write a compacted state of the newest version, in a version of its own where another state stands there."""
+        def attempt() -> WrittenCheckpoint:
+            nonlocal wanted
+            segment, snapshot = self._reader.lazy_snapshot(wanted)
+            refuse_gap(segment, self._reader.url)
+            references = self._stale_references(snapshot, config)
+            if references:
+                return self._write_renormalised(snapshot, references, config)
+            try:
+                return self._write(segment, snapshot, config)
+            except DamagedStateError:
+                self._commit(Empty("CHECKPOINT"), config)
+                wanted = None
+                raise
+
+        return self._several_times(attempt, config)
+
+    def compact(self, config: Config) -> WrittenCheckpoint:
+        """Write a full, compacted checkpoint of the newest version; in a version of its own where another is there."""
         self._upgrade(config)
-        segment, snapshot = self._reader.newest_snapshot()
-        if self._is_taken(segment, snapshot, config):
-            self._commit(Empty("COMPACT"), config)
-            segment, snapshot = self._reader.newest_snapshot()
-        return self._write(segment, snapshot, config, compact=True)
 
-    def _write(self, segment: Segment, snapshot: Snapshot, config: Config, *, compact: bool) -> WrittenState:
-        writer = StateWriter(self._reader.store, config, self._clock, self._states, self._bounds)
-        written = writer.write(self._reader, segment, snapshot, compact=compact)
-        self._reader.cache.clear()
-        logger.info("checkpoint of version %d: %d files", written.state.state_version, written.state.num_files)
+        def attempt() -> WrittenCheckpoint:
+            segment, snapshot = self._reader.lazy_snapshot()
+            refuse_gap(segment, self._reader.url)
+            references = self._stale_references(snapshot, config)
+            if references:
+                return self._write_renormalised(snapshot, references, config)
+            if self._is_taken(segment, snapshot, config):
+                self._commit(Empty("COMPACT"), config)
+                segment, snapshot = self._reader.lazy_snapshot()
+            written = self._write(segment, snapshot, config, compact=True)
+            if written.state is not None and not is_compact(written.state, config):
+                raise DamagedStateError(f"cannot compact version {snapshot.version}: another writer was first")
+            return written
+
+        written = self._several_times(attempt, config)
+        self.clean_up(config)
         return written
 
+    def clean_up(self, config: Config) -> CleanedUp:
+        """Delete what is no longer retained, if that is wanted."""
+        if not config[settings.CLEANUP_ENABLED]:
+            return CleanedUp()
+        self._cleaned_at = self._clock.monotonic()
+        return self._cleaner.run(config)
+
+    def _several_times(self, attempt: Callable[[], WrittenCheckpoint], config: Config) -> WrittenCheckpoint:
+        """Try as often as `state.retry` says, also where what is built upon turns out damaged."""
+
+        def distrust(state: tenacity.RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome is not None else None
+            if isinstance(error, DamagedBaseError):
+                self._reader.distrust(error)
+
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(config[settings.STATE_RETRY_MAX_ATTEMPTS]),
+            wait=backoff(
+                config[settings.STATE_RETRY_BASE_DELAY_MS], config[settings.STATE_RETRY_MAX_DELAY_MS], self._clock
+            ),
+            retry=tenacity.retry_if_exception_type((DamagedStateError, DamagedBaseError, ObjectNotFoundError)),
+            after=distrust,
+            sleep=self._clock.sleep,
+            reraise=True,
+        )
+        started = self._clock.monotonic()
+        written = retrying(attempt)
+        seconds = self._clock.monotonic() - started
+        if written.is_new:
+            self._metrics.checkpointed(seconds, written.num_bytes, written.plain_bytes)
+            logger.info(
+                "created a checkpoint at version %d: %d files, %.2f MB in %.0f ms",
+                written.hint.version,
+                written.hint.num_files or 0,
+                written.num_bytes / 1e6,
+                seconds * 1000,
+            )
+        self._reader.cache.clear()
+        return written
+
+    def _write(
+        self,
+        segment: Segment,
+        snapshot: Snapshot,
+        config: Config,
+        *,
+        compact: bool = False,
+        references: Mapping[str, str] | None = None,
+    ) -> WrittenCheckpoint:
+        if config[settings.STATE_FORMAT] != "avro":
+            return write_older(self._reader.store, self._states, snapshot, config, self._clock)
+        writer = StateWriter(self._reader.store, config, self._clock, self._states, self._bounds)
+        return writer.write(self._reader, segment, snapshot, compact=compact, references=references)
+
+    def _write_renormalised(
+        self, snapshot: Snapshot, references: Mapping[str, str], config: Config
+    ) -> WrittenCheckpoint:
+        """A state that names every doc mapping by its canonical hash, in a version that makes those names known."""
+        entries = {REGISTRY_PREFIX + new: snapshot.doc_mappings[old] for old, new in references.items()}
+        self._commit(AddDocMappings(entries), config)
+        segment, newest = self._reader.lazy_snapshot()
+        return self._write(segment, newest, config, compact=True, references=references)
+
+    def _stale_references(self, snapshot: Snapshot, config: Config) -> dict[str, str]:
+        """The references to be renormalised: where too many are in use, those that are not canonical."""
+        most = config[settings.STATE_SCHEMA_RENORMALIZE_THRESHOLD]
+        registry = snapshot.doc_mappings
+        if config[settings.STATE_FORMAT] != "avro" or len(registry) <= most:
+            return {}
+        used = used_references(snapshot.live_files.tables())
+        return canonical_references(registry, used) if len(used) > most else {}
+
     def _is_taken(self, segment: Segment, snapshot: Snapshot, config: Config) -> bool:
-        if snapshot.version not in segment.checkpoints:
+        """Whether a state stands at a version that is not what compacting it would give."""
+        keys = [key for key in segment.checkpoints.get(snapshot.version, ()) if key in state_keys(snapshot.version)]
+        if config[settings.STATE_FORMAT] != "avro" or not keys:
             return False
         state = self._states.state_at(snapshot.version)
-        return state is None or not is_compact(state, config)
+        return state is None or not is_compact(state, config) or self._verifier.verify(snapshot.version, keys) is None
 
     def _upgrade(self, config: Config) -> bool:
         """Avro states need protocol 4: an older table is raised first, in a commit of its own."""
         protocol = self._reader.head()[1].protocol
+        if config[settings.STATE_FORMAT] != "avro":
+            return False
         if min(protocol.min_writer_version, protocol.min_reader_version) >= WRITER_VERSION:
             return False
         return self._commit(UpgradeProtocol(NEW_TABLE_PROTOCOL), config).committed
@@ -102,8 +224,12 @@ class Checkpointer:
 
     def _quietly(self, version: int, config: Config) -> None:
         try:
-            self.write_state(version, config)
+            self.write(version, config)
+            if self._clock.monotonic() - self._cleaned_at > _SECONDS_BETWEEN_CLEAN_UPS:
+                self.clean_up(config)
         except IndexTablesError as error:
+            self._metrics.checkpoint_failed()
             logger.warning("no checkpoint of `%s`, the next one will try again: %s", self._reader.url, error.message)
         except Exception:
+            self._metrics.checkpoint_failed()
             logger.exception("no checkpoint of `%s`, for a reason that nobody foresaw", self._reader.url)

@@ -1,4 +1,4 @@
-"""Checkpoints of the older formats: one JSON file, JSON in parts, and Parquet, as snapshots."""
+"""Reading checkpoints of the older formats: one JSON file, JSON in parts, and Parquet."""
 
 from __future__ import annotations
 
@@ -9,31 +9,23 @@ from indextables.log.files import LiveFiles, TableSource
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.checkpoint_content import CheckpointContent
 from indextables.protocol.features import LEGACY_PROTOCOL
-from indextables.protocol.json_checkpoint import (
-    JsonParts,
-    decode_json_checkpoint,
-    join_json_parts,
-    json_checkpoint_key,
-)
+from indextables.protocol.json_checkpoint import JsonParts, decode_json_checkpoint, join_json_parts
 from indextables.protocol.parquet_checkpoint import (
     ParquetSidecar,
     decode_parquet_checkpoint,
     decode_parquet_sidecar,
     parquet_sidecar_key,
 )
+from indextables.state.formats import Format
 from indextables.store import ObjectStore
 
 
-def read_older(store: ObjectStore, version: int, keys: Sequence[str]) -> Snapshot | None:
-    """The checkpoint of a version among these keys that is not an Avro state, or None where there is none."""
-    sidecar_key = parquet_sidecar_key(version)
-    parquet = [key for key in keys if ".checkpoint.parquet" in key]
-    if parquet:
-        files = {key: store.get(key) for key in parquet}
-        return _snapshot(decode_parquet_checkpoint(files, store.location, _sidecar(store, sidecar_key)))
-    if json_checkpoint_key(version) in keys:
-        return _snapshot(_read_json(store, json_checkpoint_key(version)))
-    return None
+def read_older(store: ObjectStore, version: int, kind: Format, keys: Sequence[str]) -> Snapshot:
+    """The JSON or Parquet checkpoint of a version, which stands under these keys."""
+    if kind == "json":
+        return _snapshot(_read_json(store, keys[0]))
+    files = {key: store.get(key) for key in keys}
+    return _snapshot(decode_parquet_checkpoint(files, store.location, _sidecar(store, parquet_sidecar_key(version))))
 
 
 def _sidecar(store: ObjectStore, key: str) -> ParquetSidecar | None:

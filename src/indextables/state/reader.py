@@ -6,7 +6,9 @@ its place. What cannot be reached just now is an error, not a damage.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import os
 from collections.abc import Sequence
 
 import msgspec
@@ -21,10 +23,14 @@ from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.doc_mapping import REGISTRY_PREFIX
 from indextables.protocol.features import LEGACY_PROTOCOL
-from indextables.protocol.names import state_keys, version_key
+from indextables.protocol.json_checkpoint import json_checkpoint_key
+from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
+from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY, state_keys, version_key
+from indextables.protocol.parquet_checkpoint import parquet_checkpoint_key
 from indextables.protocol.state_manifest import StateManifest, with_relative_paths
 from indextables.protocol.version_file import decode_version
 from indextables.state import guarded
+from indextables.state.formats import OLDER, Format, formats_of
 from indextables.state.manifests import ManifestReader, StateFiles
 from indextables.state.older import read_older
 from indextables.store import ObjectStore
@@ -44,16 +50,42 @@ class StateReader:
     def load(self, candidates: Checkpoints) -> Snapshot | None:
         """The snapshot of the newest candidate that verifies, or None where none does."""
         for version in sorted(candidates, reverse=True):
-            for key in set(state_keys(version)) & set(candidates[version]):
-                if (state := self.find_state(version, key)) is not None:
-                    return self._snapshot(state)
-            if (snapshot := self._older(version, candidates[version])) is not None:
+            if (snapshot := self._load_one(version, candidates[version])) is not None:
                 return snapshot
         return None
 
-    def _older(self, version: int, keys: Sequence[str]) -> Snapshot | None:
+    def _load_one(self, version: int, keys: Sequence[str]) -> Snapshot | None:
+        for kind, of_kind in self.formats_at(version, keys).items():
+            if (snapshot := self._read(version, kind, of_kind)) is not None:
+                return dataclasses.replace(snapshot, source=kind)
+        return None
+
+    def formats_at(self, version: int, keys: Sequence[str]) -> dict[Format, Sequence[str]]:
+        """The checkpoints of a version, the one to be read first; the hint is asked only where there are several."""
+        found = formats_of(version, keys)
+        return formats_of(version, keys, self.hint()) if len(found) > 1 else found
+
+    def hint(self) -> LastCheckpoint | None:
+        """What `_last_checkpoint` says; None where it is missing or damaged."""
+        key = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"
         try:
-            return read_older(self._store, version, keys)
+            return decode_last_checkpoint(self._store.get(key), key)
+        except ObjectNotFoundError:
+            return None
+        except CheckpointCorruptionError as error:
+            logger.warning("passing over a damaged hint: %s", error.message)
+            return None
+
+    def _read(self, version: int, kind: Format, keys: Sequence[str]) -> Snapshot | None:
+        if kind != "avro-state":
+            return self.find_older(version, kind, keys)
+        state = next((state for key in keys if (state := self.find_state(version, key)) is not None), None)
+        return None if state is None else self.snapshot_of(state)
+
+    def find_older(self, version: int, kind: Format, keys: Sequence[str]) -> Snapshot | None:
+        """A JSON or Parquet checkpoint, or None where it is gone or damaged, which is reported."""
+        try:
+            return read_older(self._store, version, kind, keys)
         except ObjectNotFoundError:
             return None
         except CheckpointError as error:
@@ -70,7 +102,24 @@ class StateReader:
         """The transaction that the state of a version stands for: empty where it does not say, None where no state of
         that version verifies."""
         state = self.state_at(version)
-        return None if state is None else state.version_txn_id or ""
+        if state is not None:
+            return state.version_txn_id or ""
+        for kind in OLDER:
+            if (snapshot := self.older_at(version, kind)) is not None:
+                return snapshot.txn_id or ""
+        return None
+
+    def older_at(self, version: int, kind: Format) -> Snapshot | None:
+        """The JSON or Parquet checkpoint of a version, if there is one that verifies."""
+        keys = formats_of(version, self._older_keys(version)).get(kind)
+        return None if keys is None else self.find_older(version, kind, keys)
+
+    def _older_keys(self, version: int) -> list[str]:
+        """The keys under which a JSON or Parquet checkpoint of a version stands."""
+        parquet = parquet_checkpoint_key(version)
+        directory = os.path.dirname(parquet)
+        listed = [meta.key for meta in self._store.list(directory, after=f"{directory}/{version:020d}")]
+        return [json_checkpoint_key(version), *(key for key in listed if key.startswith(parquet))]
 
     def find_state(self, version: int, key: str) -> StateManifest | None:
         """The state under a key, or None where it is gone or damaged, which is reported."""
@@ -89,13 +138,14 @@ class StateReader:
         return with_relative_paths(state, self._store.location)
 
     def state_at(self, version: int) -> StateManifest | None:
-        """The state of a version, if there is one that verifies."""
+        """The Avro state of a version, if there is one that verifies."""
         for key in state_keys(version):
             if (state := self.find_state(version, key)) is not None:
                 return state
         return None
 
-    def _snapshot(self, state: StateManifest) -> Snapshot:
+    def snapshot_of(self, state: StateManifest) -> Snapshot:
+        """The table as a state has it; its files are read when they are asked for."""
         metadata, protocol = state.metadata, state.protocol
         if metadata is None or protocol is None:
             first_metadata, first_protocol = self._definitions_of_version_0(state.state_version)

@@ -42,6 +42,7 @@ from indextables.protocol.state_manifest import (
 from indextables.state.compaction import needs_compaction, sorted_chunks
 from indextables.state.manifests import StateFiles
 from indextables.state.reader import StateReader
+from indextables.state.written import DamagedStateError, WrittenCheckpoint
 from indextables.store import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -76,12 +77,20 @@ class StateWriter:
         self._codec = config[settings.STATE_COMPRESSION]
         self._level = config[settings.STATE_COMPRESSION_LEVEL]
 
-    def write(self, reader: LogReader, segment: Segment, snapshot: Snapshot, *, compact: bool = False) -> WrittenState:
+    def write(
+        self,
+        reader: LogReader,
+        segment: Segment,
+        snapshot: Snapshot,
+        *,
+        compact: bool = False,
+        references: object = None,
+    ) -> WrittenCheckpoint:
         """The state of a snapshot: adopted where it is there, else written on the newest one before it."""
         existing = self._states.state_at(snapshot.version)
         if existing is not None:
             _check_same(existing, snapshot)
-            return WrittenState(existing, is_new=False, num_bytes=0)
+            return WrittenCheckpoint(hint_of(existing), is_new=False, state=existing)
         base = None if compact else self._base(segment, snapshot.version)
         try:
             planned = None if base is None else self._incremental(reader, base, snapshot)
@@ -95,7 +104,7 @@ class StateWriter:
         return self._put(state, snapshot, num_bytes)
 
     def _base(self, segment: Segment, version: int) -> StateManifest | None:
-        older = [at for at in segment.checkpoints if at < version]
+        older = [at for at in segment.checkpoints if segment.oldest - 1 <= at < version]
         return next((state for at in sorted(older, reverse=True) if (state := self._states.state_at(at))), None)
 
     def _incremental(
@@ -192,7 +201,7 @@ class StateWriter:
             version_txn_id=snapshot.txn_id,
         )
 
-    def _put(self, state: StateManifest, snapshot: Snapshot, num_bytes: int) -> WrittenState:
+    def _put(self, state: StateManifest, snapshot: Snapshot, num_bytes: int) -> WrittenCheckpoint:
         data = encode_state_manifest(state, codec=self._codec, level=self._level)
         self._check_version_is_there(state.state_version)
         try:
@@ -200,15 +209,15 @@ class StateWriter:
         except ObjectExistsError:
             existing = self._states.state_at(state.state_version)
             if existing is None:
-                raise CheckpointValidationError(
+                raise DamagedStateError(
                     f"cannot write the state of version {state.state_version} of `{self._store.location.url}` because "
                     "a damaged one stands in its place",
                     hint="a checkpoint commits an empty version and writes its state",
                 ) from None
             _check_same(existing, snapshot)
-            return WrittenState(existing, is_new=False, num_bytes=0)
+            return WrittenCheckpoint(hint_of(existing), is_new=False, state=existing)
         self._put_hint(state)
-        return WrittenState(state, is_new=True, num_bytes=num_bytes + len(data))
+        return WrittenCheckpoint(hint_of(state), is_new=True, num_bytes=num_bytes + len(data), state=state)
 
     def _check_version_is_there(self, version: int) -> None:
         """A table that was deleted meanwhile, and perhaps made anew, must not get a state of its former life."""

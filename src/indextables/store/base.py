@@ -71,8 +71,12 @@ class ObjectStore(Protocol):
     def head(self, key: str) -> ObjectMeta:
         """The object's facts; `ObjectNotFoundError` where there is none."""
 
-    def delete(self, key: str) -> None:
-        """Delete the object. Deleting what is not there is no error."""
+    def delete(self, key: str, *, with_directory: bool = False) -> None:
+        """Delete the object. Deleting what is not there is no error.
+
+        `with_directory`: where objects stand in directories, also the one that this leaves empty. Only for places in
+        which nothing is put twice: whoever puts something there at the same time may lose it to a power cut.
+        """
 
     def delete_many(self, keys: Iterable[str]) -> None:
         """Delete many objects in as few requests as the store allows."""

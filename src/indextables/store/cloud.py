@@ -100,7 +100,7 @@ class CloudStore:
         with self._errors("look at", key):
             return _meta(obstore.head(self._client(), self._checked(key)))
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, with_directory: bool = False) -> None:
         with self._errors("delete", key), contextlib.suppress(FileNotFoundError, exceptions.NotFoundError):
             obstore.delete(self._client(), self._checked(key))
 

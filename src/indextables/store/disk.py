@@ -5,6 +5,7 @@ They stand apart from the store so that a test can put a disk in their place tha
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable
@@ -42,6 +43,11 @@ class Disk:
         except FileExistsError:
             if not os.path.isdir(path):
                 raise
+
+    def remove_directory(self, path: str) -> None:
+        """Remove one directory; one that is not empty, or in use, stays."""
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""

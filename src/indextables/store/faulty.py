@@ -132,8 +132,8 @@ class FaultyStore:
     def head(self, key: str) -> ObjectMeta:
         return self._read("head", key, lambda: self._inner.head(key))
 
-    def delete(self, key: str) -> None:
-        self._write(self._next("delete", key), key, lambda: self._inner.delete(key))
+    def delete(self, key: str, *, with_directory: bool = False) -> None:
+        self._write(self._next("delete", key), key, lambda: self._inner.delete(key, with_directory=with_directory))
 
     def delete_many(self, keys: Iterable[str]) -> None:
         for key in keys:

@@ -113,9 +113,11 @@ class LocalStore:
                 raise FileNotFoundError(errno.ENOENT, "not a file")
             return _meta(key, facts)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, with_directory: bool = False) -> None:
         with _storage_errors("delete", key), contextlib.suppress(*_NOTHING_THERE):
             self._disk.unlink(self._path(key))
+        if with_directory:
+            self._disk.remove_directory(os.path.dirname(self._path(key)))
 
     def delete_many(self, keys: Iterable[str]) -> None:
         for key in [check_key(key) for key in keys]:

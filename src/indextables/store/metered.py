@@ -64,9 +64,9 @@ class MeteredStore:
         self._count("head")
         return self._inner.head(key)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, with_directory: bool = False) -> None:
         self._count("delete")
-        self._inner.delete(key)
+        self._inner.delete(key, with_directory=with_directory)
 
     def delete_many(self, keys: Iterable[str]) -> None:
         self._count("delete_many")

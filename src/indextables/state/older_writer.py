@@ -1,0 +1,109 @@
+"""Writing checkpoints of the older formats: one JSON file, JSON in parts, and Parquet.
+
+They are derived from the log as states are: put if absent, adopted where another writer was first, and each with a
+checksum. What completes a checkpoint is put last, so one that is cut off is not there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from indextables.clock import Clock
+from indextables.config import Config, settings
+from indextables.errors import ObjectExistsError
+from indextables.log.snapshot import Snapshot
+from indextables.protocol.checkpoint_content import CheckpointContent
+from indextables.protocol.json_checkpoint import JsonFile, encode_json_checkpoint
+from indextables.protocol.last_checkpoint import LastCheckpoint
+from indextables.protocol.parquet_checkpoint import ParquetFile, encode_parquet_checkpoint
+from indextables.state.formats import Format
+from indextables.state.reader import StateReader
+from indextables.state.written import (
+    WrittenCheckpoint,
+    check_same,
+    check_version_is_there,
+    put_hint,
+    refuse_damaged,
+)
+from indextables.store import ObjectStore
+
+
+def write_older(
+    store: ObjectStore, states: StateReader, snapshot: Snapshot, config: Config, clock: Clock
+) -> WrittenCheckpoint:
+    """Put a JSON or Parquet checkpoint and the hint; one that is there is adopted if it stands for the same."""
+    kind: Format = "json" if config[settings.STATE_FORMAT] == "json" else "parquet"
+    adopted = _adopt(store, states, snapshot, kind)
+    if adopted is not None:
+        return adopted
+    check_version_is_there(store, states, snapshot.version)
+    checkpoint_id = clock.uuid()
+    files = _files(snapshot, kind, config, clock, checkpoint_id)
+    num_bytes = num_files = 0
+    try:
+        for file in files:
+            store.put_if_absent(file.key, file.data)
+            num_bytes += len(file.data)
+            num_files += 1
+    except ObjectExistsError:
+        adopted = _adopt(store, states, snapshot, kind)
+        if adopted is None:
+            raise refuse_damaged(store, snapshot.version) from None
+        return adopted
+    # Beside the files that hold actions stands one that names them, for JSON only where there are parts.
+    in_parts = num_files > 2 or (kind == "json" and num_files > 1)
+    hint = _hint(snapshot, kind, clock.now_ms())
+    if in_parts:
+        hint = msgspec.structs.replace(hint, parts=num_files - 1, checkpoint_id=checkpoint_id)
+    put_hint(store, hint)
+    return WrittenCheckpoint(hint, is_new=True, num_bytes=num_bytes, plain_bytes=snapshot.files.nbytes)
+
+
+def _files(
+    snapshot: Snapshot, kind: Format, config: Config, clock: Clock, checkpoint_id: str
+) -> Iterable[JsonFile | ParquetFile]:
+    max_bytes = config[settings.CHECKPOINT_MAX_FILE_SIZE]
+    if kind == "json":
+        return encode_json_checkpoint(_content(snapshot), max_bytes=max_bytes, checkpoint_id=checkpoint_id)
+    codec = config[settings.CHECKPOINT_COMPRESSION]
+    return encode_parquet_checkpoint(
+        _content(snapshot), codec=codec, max_bytes=max_bytes, created_time_ms=clock.now_ms()
+    )
+
+
+def _adopt(store: ObjectStore, states: StateReader, snapshot: Snapshot, kind: Format) -> WrittenCheckpoint | None:
+    existing = states.older_at(snapshot.version, kind)
+    if existing is None:
+        return None
+    check_same(snapshot.version, existing.txn_id, snapshot)
+    hint = _hint(existing, kind, existing.timestamp_ms)
+    known = states.hint()
+    if known is not None and known.version == hint.version and known.format != kind:
+        put_hint(store, hint)
+    return WrittenCheckpoint(hint, is_new=False)
+
+
+def _hint(snapshot: Snapshot, kind: Format, created_time_ms: int) -> LastCheckpoint:
+    return LastCheckpoint(
+        version=snapshot.version,
+        size=snapshot.num_files,
+        size_in_bytes=snapshot.total_bytes,
+        num_files=snapshot.num_files,
+        created_time=created_time_ms,
+        format=kind,
+    )
+
+
+def _content(snapshot: Snapshot) -> CheckpointContent:
+    return CheckpointContent(
+        version=snapshot.version,
+        timestamp_ms=snapshot.timestamp_ms,
+        txn_id=snapshot.txn_id,
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        files=snapshot.files,
+        skips=dict(snapshot.skips),
+        transactions=dict(snapshot.transactions),
+    )

@@ -1,0 +1,215 @@
+"""What may go, and what must stay. Pure: a listing of the log and the user's wishes give a plan.
+
+The oldest thing that stays is a *base*: a verified state on which every version after it can be read. Only version
+files below it go, upwards and without a hole, so whatever is retained can be travelled to. The two newest verified
+states stay, with all versions since the older of them: one may turn out damaged. Nothing of the last hour goes at all,
+since somebody may be building on it.
+
+A state above the base goes when it is old and its version can be read from the base; one below it, when it is old.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from indextables.config import Config, settings
+from indextables.config.setting import Setting
+from indextables.protocol.names import (
+    is_manifest_key,
+    parse_checkpoint_key,
+    parse_part_key,
+    parse_version_key,
+    state_keys,
+)
+from indextables.store import ObjectMeta
+
+FLOOR_MS = 3_600_000
+_HOUR_MS = 3_600_000
+_DEFAULT_VERSIONS_MS = 30 * 24 * _HOUR_MS
+# Version files go one by one, in order: a large backlog is worked off by several clean-ups.
+_MOST_VERSIONS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Retention:
+    """How long things stay, in milliseconds, or how many of them."""
+
+    version_ms: int | None
+    num_versions: int | None
+    state_ms: int
+    num_states: int
+    checkpoint_ms: int
+    manifest_ms: int
+
+    @classmethod
+    def of(cls, config: Config) -> Retention:
+        """Of the keys about version files only those that are set compete, and the longest wins; else 30 days."""
+        durations = [
+            config[settings.LOG_RETENTION_DURATION] if config.is_set(settings.LOG_RETENTION_DURATION) else None,
+            _hours(config, settings.PURGE_TX_LOG_RETENTION_HOURS),
+            _hours(config, settings.PURGE_ON_WRITE_TX_LOG_RETENTION_HOURS)
+            if config[settings.PURGE_ON_WRITE_ENABLED]
+            else None,
+        ]
+        longest = max((duration for duration in durations if duration is not None), default=None)
+        counts = config.is_set(settings.CHECKPOINT_RETENTION)
+        return cls(
+            version_ms=_DEFAULT_VERSIONS_MS if longest is None and not counts else longest,
+            num_versions=config[settings.CHECKPOINT_RETENTION] if counts else None,
+            state_ms=int(config[settings.STATE_RETENTION_HOURS] * _HOUR_MS),
+            num_states=config[settings.STATE_RETENTION_VERSIONS],
+            checkpoint_ms=int(config[settings.CHECKPOINT_RETENTION_DURATION]),
+            manifest_ms=int(config[settings.STATE_GC_MIN_MANIFEST_AGE_HOURS] * _HOUR_MS),
+        )
+
+    def keeps_version(self, version: int, age_ms: int, newest_checkpoint: int) -> bool:
+        if age_ms <= max(FLOOR_MS, self.version_ms or 0):
+            return True
+        return self.num_versions is not None and version >= newest_checkpoint - self.num_versions
+
+    def keeps_checkpoint(self, age_ms: int, *, is_state: bool) -> bool:
+        return age_ms <= max(FLOOR_MS, self.state_ms if is_state else self.checkpoint_ms)
+
+    def keeps_manifest(self, age_ms: int) -> bool:
+        return age_ms <= self.manifest_ms
+
+
+@dataclasses.dataclass(frozen=True)
+class Listing:
+    """The files of a log. Its present is the time of the youngest of them: the store's clock, never the host's."""
+
+    objects: Mapping[str, ObjectMeta]
+
+    @classmethod
+    def of(cls, metas: Iterable[ObjectMeta]) -> Listing:
+        return cls({meta.key: meta for meta in metas})
+
+    @functools.cached_property
+    def now_ms(self) -> int:
+        return max((meta.modified_ms for meta in self.objects.values()), default=0)
+
+    @functools.cached_property
+    def versions(self) -> Mapping[int, ObjectMeta]:
+        found = ((parse_version_key(key), meta) for key, meta in self.objects.items())
+        return {version: meta for version, meta in sorted(found, key=_by_version) if version is not None}
+
+    @functools.cached_property
+    def checkpoints(self) -> Mapping[int, Sequence[str]]:
+        """The keys of every state and checkpoint, by version, the newest first."""
+        return _grouped(self.objects, parse_checkpoint_key)
+
+    @functools.cached_property
+    def parts(self) -> Mapping[int, Sequence[str]]:
+        """The parts of JSON checkpoints, by version."""
+        return _grouped(self.objects, parse_part_key)
+
+    @functools.cached_property
+    def manifests(self) -> Sequence[str]:
+        return [key for key in self.objects if is_manifest_key(key)]
+
+    def age_ms(self, keys: Iterable[str]) -> int:
+        """The age of the youngest of some files."""
+        return min(self.now_ms - self.objects[key].modified_ms for key in keys)
+
+
+class Verified(NamedTuple):
+    """A state or checkpoint that was read back and stands for its version, and the manifests that it names."""
+
+    version: int
+    needs_version_0: bool
+    manifests: frozenset[str]
+
+
+Verify = Callable[[int], Verified | None]
+
+
+class Plan(NamedTuple):
+    """What may go: versions in order, then checkpoints with the keys that they consist of."""
+
+    versions: Sequence[int]
+    checkpoints: Mapping[int, Sequence[str]]
+
+
+NOTHING = Plan((), {})
+
+
+def plan_clean_up(listing: Listing, retention: Retention, verify: Verify) -> Plan:
+    """What may go, less the manifests, which nobody can judge before the states that stay have been read."""
+    kept: list[Verified] = []
+    for version in listing.checkpoints:
+        if (found := verify(version)) is not None:
+            kept.append(found)
+        if len(kept) >= max(2, 1 + retention.num_states):
+            break
+    if len(kept) < 2:
+        return NOTHING
+    expired = _expired(listing, retention, second_newest=kept[1].version, newest=kept[0].version)
+    base = _base(listing, verify, expired, second_newest=kept[1].version)
+    if base is not None:
+        kept.append(base)
+    elif not listing.versions or 0 not in listing.versions:
+        return NOTHING
+    floor = -1 if base is None else base.version
+    checkpoints = _old_checkpoints(listing, retention, floor, {state.version for state in kept})
+    versions = [version for version in expired if version < floor]
+    if versions and versions[0] == 0 and _needs_version_0(listing.checkpoints.keys() - checkpoints.keys(), verify):
+        versions = versions[1:]
+    return Plan(versions[:_MOST_VERSIONS], checkpoints)
+
+
+def _expired(listing: Listing, retention: Retention, *, second_newest: int, newest: int) -> list[int]:
+    """The versions that are no longer retained: all of them from the oldest up to the first that is."""
+    expired: list[int] = []
+    last = max(listing.versions, default=-1)
+    for version, meta in listing.versions.items():
+        age_ms = listing.now_ms - meta.modified_ms
+        if version >= min(second_newest, last) or retention.keeps_version(version, age_ms, newest):
+            break
+        expired.append(version)
+    return expired
+
+
+def _base(listing: Listing, verify: Verify, expired: Sequence[int], *, second_newest: int) -> Verified | None:
+    """The newest verified state below which no version is retained."""
+    retained = [version for version in listing.versions if not expired or version > expired[-1]]
+    highest = min([second_newest, *retained[:1]])
+    candidates = (verify(version) for version in listing.checkpoints if version <= highest)
+    return next((state for state in candidates if state is not None), None)
+
+
+def _needs_version_0(retained: Iterable[int], verify: Verify) -> bool:
+    """Whether a state that stays leaves the table's definitions in version 0, as other writers do."""
+    return any(state.needs_version_0 for version in retained if (state := verify(version)) is not None)
+
+
+def _old_checkpoints(listing: Listing, retention: Retention, base: int, kept: set[int]) -> dict[int, Sequence[str]]:
+    readable = base
+    while readable + 1 in listing.versions:
+        readable += 1
+    found = {}
+    for version in {*listing.checkpoints, *listing.parts}:
+        keys = [*listing.checkpoints.get(version, ()), *listing.parts.get(version, ())]
+        is_state = any(key in state_keys(version) for key in keys)
+        needed = version in kept or version > readable
+        if not needed and not retention.keeps_checkpoint(listing.age_ms(keys), is_state=is_state):
+            found[version] = keys
+    return dict(sorted(found.items()))
+
+
+def _hours(config: Config, setting: Setting[int]) -> int | None:
+    return int(config[setting] * _HOUR_MS) if config.is_set(setting) else None
+
+
+def _by_version(entry: tuple[int | None, ObjectMeta]) -> int:
+    return -1 if entry[0] is None else entry[0]
+
+
+def _grouped(keys: Iterable[str], parse: Callable[[str], int | None]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for key in keys:
+        if (version := parse(key)) is not None:
+            found.setdefault(version, []).append(key)
+    return dict(sorted(found.items(), reverse=True))

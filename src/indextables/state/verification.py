@@ -1,0 +1,120 @@
+"""Reading checkpoints back before anything is deleted on the strength of them.
+
+A checkpoint verifies if it can be decoded, stands for the transaction that the log holds at its version, and everything
+that it names is there with the right bytes. Objects that were found right once are known by their e-tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError
+from indextables.log.reader import LogReader
+from indextables.protocol.file_entry import is_our_name, verify_manifest
+from indextables.protocol.names import state_keys
+from indextables.protocol.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
+from indextables.protocol.version_file import mark_of
+from indextables.state.reader import StateReader
+from indextables.state.retention import Verified
+from indextables.store import ObjectMeta
+
+_Sighting = tuple[str, int, str]
+
+
+class Verifier:
+    """Verifies the checkpoints of one table. What cannot be reached just now is an error, not a damage."""
+
+    def __init__(self, reader: LogReader, states: StateReader) -> None:
+        self._reader = reader
+        self._states = states
+        self._whole: set[_Sighting] = set()
+        self._named: dict[_Sighting, frozenset[str]] = {}
+
+    def verify(
+        self, version: int, keys: Sequence[str], objects: Mapping[str, ObjectMeta] | None = None
+    ) -> Verified | None:
+        """The checkpoint of a version among these keys that would be read, if it verifies. `objects` is a listing of
+        the log; without one every manifest is asked for by name."""
+        for kind, of_kind in self._states.formats_at(version, keys).items():
+            if kind == "avro-state":
+                found = self._verify_states(version, of_kind, objects)
+            else:
+                snapshot = self._states.find_older(version, kind, of_kind)
+                is_right = snapshot is not None and self._stands_for(version, snapshot.txn_id)
+                found = Verified(version, needs_version_0=False, manifests=frozenset()) if is_right else None
+            if found is not None:
+                return found
+        return None
+
+    def keep_only(self, objects: Mapping[str, ObjectMeta]) -> None:
+        """Forget what was found right and is gone."""
+        self._whole = {sighting for sighting in self._whole if sighting[0] in objects}
+        self._named = {sighting: named for sighting, named in self._named.items() if sighting[0] in objects}
+
+    def manifests_of(
+        self, version: int, keys: Sequence[str], objects: Mapping[str, ObjectMeta]
+    ) -> frozenset[str] | None:
+        """The manifests that the states among these keys name, whole or not; None where one cannot be read."""
+        named: set[str] = set()
+        for key in set(keys) & set(state_keys(version)):
+            sighting = (key, objects[key].size, objects[key].e_tag)
+            if sighting not in self._named:
+                state = self._states.find_state(version, key)
+                if state is None:
+                    return None
+                self._named[sighting] = _manifest_keys(state)
+            named |= self._named[sighting]
+        return frozenset(named)
+
+    def _verify_states(
+        self, version: int, keys: Sequence[str], objects: Mapping[str, ObjectMeta] | None
+    ) -> Verified | None:
+        for key in keys:
+            state = self._states.find_state(version, key)
+            if state is None or not self._stands_for(version, state.version_txn_id):
+                continue
+            if all(self._is_whole(info, version, objects) for info in state.manifests):
+                needs_version_0 = state.metadata is None or state.protocol is None
+                return Verified(version, needs_version_0, _manifest_keys(state))
+        return None
+
+    def _stands_for(self, version: int, txn_id: str | None) -> bool:
+        """Whether a checkpoint says the same of its version as the log; those of other writers say nothing."""
+        if not txn_id:
+            return True
+        try:
+            actions = self._reader.read_version(version).actions
+        except (ObjectNotFoundError, CorruptLogError):
+            return False
+        return mark_of(actions) in (None, txn_id)
+
+    def _is_whole(self, info: ManifestInfo, version: int, objects: Mapping[str, ObjectMeta] | None) -> bool:
+        key = resolve_manifest_path(info.path, version)
+        meta = self._find(key) if objects is None else objects.get(key)
+        if meta is None:
+            return False
+        sighting = (key, meta.size, meta.e_tag)
+        if sighting not in self._whole:
+            try:
+                self._read(info, key, version)
+            except (CheckpointError, ObjectNotFoundError, ValueError):
+                return False
+            self._whole.add(sighting)
+        return True
+
+    def _find(self, key: str) -> ObjectMeta | None:
+        try:
+            return self._reader.store.head(key)
+        except ObjectNotFoundError:
+            return None
+
+    def _read(self, info: ManifestInfo, key: str, version: int) -> None:
+        if is_our_name(key):
+            verify_manifest(key, self._reader.store.get(key))
+        else:
+            for _ in self._states.manifests.tables([info], version):
+                continue
+
+
+def _manifest_keys(state: StateManifest) -> frozenset[str]:
+    return frozenset(resolve_manifest_path(info.path, state.state_version) for info in state.manifests)

@@ -1,0 +1,35 @@
+"""A store whose objects are as old as a test wants them to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class AgingStore:
+    """Dates every object by a clock of the test's own, whatever the real one says."""
+
+    def __init__(self, inner, now_ms: Callable[[], int], modified_ms: dict[str, int] | None = None) -> None:
+        self._inner = inner
+        self._now_ms = now_ms
+        self._modified_ms = {} if modified_ms is None else modified_ms
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        self._inner.put_if_absent(key, data)
+        self._modified_ms[key] = self._now_ms()
+
+    def put(self, key: str, data: bytes) -> None:
+        self._inner.put(key, data)
+        self._modified_ms[key] = self._now_ms()
+
+    def list(self, prefix: str = "", *, after: str = ""):
+        for meta in self._inner.list(prefix, after=after):
+            yield self._dated(meta)
+
+    def head(self, key: str):
+        return self._dated(self._inner.head(key))
+
+    def _dated(self, meta):
+        return meta._replace(modified_ms=self._modified_ms.get(meta.key, self._now_ms()))
