@@ -85,6 +85,7 @@ LOG = {
     "invalidate_cache",
     "is_in_cooldown",
     "last_checkpoint",
+    "metrics",
     "list_files",
     "metadata",
     "overwrite_files",

@@ -204,7 +204,7 @@ class TransactionLog:
         if version is not None and timestamp is not None:
             raise ConfigError("cannot read a table at a version and at a timestamp at once: give one of them")
         if timestamp is not None:
-            version = version_at(self._reader, self._reader.segment(), _moment_ms(timestamp))
+            version = version_at(self._reader, self._reader.whole_segment(), _moment_ms(timestamp))
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise ConfigError(f"cannot read version `{version!r}`: expected a whole number")
         return self._reader.snapshot(version)

@@ -243,6 +243,9 @@ def test_a_log_whose_bases_are_made_by_somebody_else(log) -> None:
         def txn_id_at(self, version):
             return None
 
+        def hinted_version(self):
+            return None
+
     with pytest.raises(ConfigError, match="made by somebody else"):
         describe_state(it.TransactionLog(log.url, bases=NoStates()))
 

@@ -1,7 +1,7 @@
-"""Who lives in the world: writers, readers, a clean-up, and the states that a clean-up needs.
+"""Who lives in the world: writers, readers, and those who make checkpoints and clean up.
 
-States here hold a pickled snapshot under the name of a real state. They obey the rules that real ones will: put if
-absent, derived from the log, and standing for one transaction.
+Where states are not what is simulated, they hold a pickled snapshot under the name of a real one, which is quick, and
+obey the same rules: put if absent, derived from the log, and standing for one transaction.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pyarrow as pa
 from tests.simulator.world import World
 
 import indextables as it
-from indextables.config import Config
+from indextables.config import settings
 from indextables.errors import (
-    CheckpointValidationError,
+    CheckpointWriteError,
     CommitConflictError,
     CommitStateUnknownError,
     CorruptLogError,
@@ -34,6 +34,20 @@ from indextables.store.faulty import Fault
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string())])
 OPTIONS = {"transaction.retry.maxAttempts": 6, "checkpoint.interval": 10**6, "cache.disk.enabled": "false"}
 _FLOOR_MS = 3_600_000
+SHORT_RETENTION = {
+    "logRetention.duration": "0",
+    "state.retention.hours": 0,
+    "state.retention.versions": 1,
+    "checkpointRetention.duration": "0",
+}
+_KEEPERS_FAULTS = {
+    Fault.DIES_BEFORE,
+    Fault.DIES_AFTER,
+    Fault.UNAVAILABLE,
+    Fault.ANSWER_LOST,
+    Fault.DELAYED,
+    Fault.STALE,
+}
 
 
 class Done(msgspec.Struct):
@@ -87,6 +101,9 @@ class PickledStates:
         snapshot = self._snapshot(version)
         return None if snapshot is None else snapshot.txn_id or ""
 
+    def hinted_version(self) -> int | None:
+        return None
+
     def _snapshot(self, version: int) -> Snapshot | None:
         try:
             return pickle.loads(self._store.get(state_keys(version)[0]))
@@ -96,14 +113,33 @@ class PickledStates:
 
 def open_log(world: World, store, **options) -> it.TransactionLog:
     """A handle as a process would have it, with real states or with the quick ones of this world."""
-    return it.TransactionLog(
+    log = it.TransactionLog(
         "memory://unused",
-        options={**OPTIONS, **options},
+        options={**OPTIONS, **world.options, **options},
         store=store,
         clock=world.clock,
         pools=InlinePools(),
         bases=None if world.real_states else PickledStates(store),
     )
+    if world.real_states:
+        _note_clean_ups(world, log)
+    return log
+
+
+def _note_clean_ups(world: World, log: it.TransactionLog) -> None:
+    """A version that its own creator cleans up is not one that it takes back."""
+    cleaner = log._checkpointer._cleaner
+    run = cleaner.run
+
+    def noted(config):
+        actor = world.current
+        world.sweepers.add(actor)
+        try:
+            return run(config)
+        finally:
+            world.sweepers.discard(actor)
+
+    cleaner.run = noted
 
 
 def writer(world: World, book: Book, name: str, num_operations: int, kinds: Sequence[str]):
@@ -206,57 +242,92 @@ def cleaner(world: World, name: str, num_rounds: int, *, truncates: bool):
         for _ in range(num_rounds):
             world.wait(world.random.choice([0.01, 0.1, 2 * 3600.0]))
             _write_state(world, log, store)
-            _clean_up(world, sweeping, log, truncates=truncates)
+            _clean_up(world, sweeping, truncates=truncates)
 
     return run
 
 
 def _write_state(world: World, log: it.TransactionLog, store) -> None:
     snapshot = log.snapshot()
-    if world.real_states:
-        _write_real_state(world, log, store, snapshot.version)
-        return
     try:
         store.put_if_absent(state_keys(snapshot.version)[0], pickle.dumps(snapshot))
     except ObjectExistsError:
         return
 
 
-def _write_real_state(world: World, log: it.TransactionLog, store, version: int) -> None:
-    """Incremental, compacted in a version of its own, or damaged right away."""
-    kind = world.random.choice(["incremental", "incremental", "compacted", "damaged"])
-    # What clean-up may rely on already is left alone: of two states one stays whole.
-    if kind == "damaged" and log._checkpointer._states.state_at(version) is not None:
-        return
-    try:
-        if kind == "compacted":
-            version = log.checkpoint().version
-        else:
-            log._checkpointer.write(version, Config.resolve(options=OPTIONS))
-    except (CheckpointValidationError, CommitConflictError, CommitStateUnknownError):
-        return
-    if kind == "damaged":
-        key = state_keys(version)[0]
-        content = bytearray(store.get(key))
-        content[world.random.randrange(len(content))] ^= 1
-        store.put(key, bytes(content))
-    world.trace.append(f"{world.clock.seconds:.3f} {kind} state of version {version}")
-
-
-def _clean_up(world: World, store, log: it.TransactionLog, *, truncates: bool) -> None:
+def _clean_up(world: World, store, *, truncates: bool) -> None:
     keys = [meta.key for meta in store.list(LOG_DIRECTORY)]
     states = sorted(at for key in keys if (at := parse_checkpoint_key(key)) is not None)
-    if world.real_states:
-        states = [at for at in states if log._checkpointer._states.state_at(at) is not None]
     versions = sorted(at for key in keys if (at := parse_version_key(key)) is not None)
     if not versions or len(states) < (1 if truncates else 2):
         return
     bound = states[-1] + 1 if truncates else states[-2]
     for version in versions[:-1]:
-        old_enough = world.clock.now_ms() - world.created_ms[version_key(version)] > _FLOOR_MS
+        old_enough = world.clock.now_ms() - world.modified_ms[version_key(version)] > _FLOOR_MS
         if version >= bound or not (truncates or old_enough):
             break
         store.delete(version_key(version))
     if truncates:
         for state in states[:-1]:
             store.delete(state_keys(state)[0])
+
+
+def keeper(world: World, name: str, num_rounds: int, *, damages: bool = False, loses: bool = False):
+    """An actor that makes real checkpoints of all formats, compacts, and cleans up by the rules of the product.
+
+    `damages`: sometimes a bit of what it has just written flips; `loses`: a manifest goes missing.
+    """
+
+    def run() -> None:
+        store = world.store(name, allowed=_KEEPERS_FAULTS)
+        # A listing that is stale may not show a version that was seen a moment ago.
+        unseen = (RetentionError,) if Fault.STALE in world.faults else ()
+        for _ in range(num_rounds):
+            world.wait(world.random.choice([0.01, 0.1, 1800.0, 2 * 3600.0]))
+            options = {"state.format": world.random.choice(["avro", "avro", "json", "parquet"])}
+            log = open_log(world, store, **options, **{"checkpoint.maxFileSize": world.random.choice([100, 10**6])})
+            try:
+                _keep(world, log, store, damages=damages)
+            except (StorageError, CommitConflictError, CommitStateUnknownError, CheckpointWriteError, *unseen) as error:
+                world.trace.append(f"{world.clock.seconds:.3f} {name}: {error.message[:90]}")
+            if loses:
+                _lose_a_manifest(world)
+
+    return run
+
+
+def _keep(world: World, log: it.TransactionLog, store, *, damages: bool) -> None:
+    checkpointer = log._checkpointer
+    kind = world.random.choice(["incremental", "incremental", "compacted"])
+    if kind == "compacted":
+        version = log.checkpoint().version
+    else:
+        written = checkpointer.write(log.snapshot().version, log.config)
+        version = written.hint.version
+        # What clean-up may rely on already is left alone: of two checkpoints one stays whole.
+        if damages and written.is_new and world.random.random() < 0.4:
+            kind = "damaged"
+            _flip_a_bit(world, store, version, log.config[settings.STATE_FORMAT])
+        world.wait(world.random.choice([0.01, 2 * 3600.0]))
+        checkpointer.clean_up(log.config)
+    world.trace.append(f"{world.clock.seconds:.3f} {kind} checkpoint of version {version}")
+
+
+def _flip_a_bit(world: World, store, version: int, kind: str) -> None:
+    directory = {"avro": f"{LOG_DIRECTORY}/state-v", "json": f"{LOG_DIRECTORY}/0", "parquet": "parquet"}[kind]
+    keys = [
+        meta.key
+        for meta in store.list(LOG_DIRECTORY)
+        if parse_checkpoint_key(meta.key) == version and directory in meta.key
+    ]
+    if keys:
+        key = world.random.choice(keys)
+        content = bytearray(store.get(key))
+        content[world.random.randrange(len(content))] ^= 1 << world.random.randrange(8)
+        store.put(key, bytes(content))
+
+
+def _lose_a_manifest(world: World) -> None:
+    keys = [meta.key for meta in world.inner.list(f"{LOG_DIRECTORY}/manifests")]
+    if keys and world.random.random() < 0.3:
+        world.inner.delete(world.random.choice(keys))

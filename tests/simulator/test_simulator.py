@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.simulator.actors import SCHEMA, Book, cleaner, open_log, reader, writer
+from tests.simulator.actors import SCHEMA, SHORT_RETENTION, Book, cleaner, keeper, open_log, reader, writer
 from tests.simulator.world import Archive, World, lineage
 
-from indextables.errors import CorruptLogError, ObjectExistsError
+from indextables.errors import CorruptLogError, IndexTablesError, ObjectExistsError
 from indextables.log import commit
 from indextables.protocol.actions import Add, Metadata, Remove, Skip
 from indextables.protocol.names import version_key
 from indextables.protocol.version_file import commit_info, mark_of
+from indextables.state.retention import Verified
+from indextables.state.verification import Verifier
 from indextables.store.faulty import Fault
 
 ALL_KINDS = ["append", "append", "append", "overwrite", "replace", "properties", "skip", "mapping", "stream"]
@@ -65,9 +67,27 @@ def truncated(world: World, book: Book) -> None:
 
 
 def checkpointed(world: World, book: Book) -> None:
-    """Real states, incremental and compacted, some damaged, and clean-up up to the second-newest that verifies."""
+    """Real checkpoints of every format, compacted and incremental, some damaged, made by writers and by others at once;
+    and clean-up by the rules of the product, while writers sleep."""
     world.real_states = True
-    cleaned(world, book)
+    world.pause_probability = 0.04
+    world.options = {"checkpoint.interval": 4, **SHORT_RETENTION}
+    for number in range(2):
+        world.spawn(f"w{number}", writer(world, book, f"w{number}", 5, ALL_KINDS))
+    world.spawn("k", keeper(world, "k", 5, damages=True))
+    world.spawn("l", keeper(world, "l", 4))
+    world.spawn("r", reader(world, book, "r", 5))
+
+
+def bereft(world: World, book: Book) -> None:
+    """Real checkpoints, of which some are damaged and others lose manifests; every version is retained."""
+    world.real_states = True
+    world.options = {"checkpoint.interval": 3}
+    for number in range(2):
+        world.spawn(f"w{number}", writer(world, book, f"w{number}", 5, ALL_KINDS))
+    world.spawn("k", keeper(world, "k", 4, damages=True, loses=True))
+    world.spawn("l", keeper(world, "l", 3))
+    world.spawn("r", reader(world, book, "r", 5))
 
 
 SCENARIOS: dict[str, tuple[Callable[[World, Book], None], dict[Fault, float], int]] = {
@@ -80,6 +100,8 @@ SCENARIOS: dict[str, tuple[Callable[[World, Book], None], dict[Fault, float], in
     "truncated, failing store": (truncated, {**NETWORK, **DEATHS}, 600),
     "truncated, stale listings": (truncated, {**NETWORK, **DEATHS, **STALE}, 300),
     "checkpointed, failing store": (checkpointed, {**NETWORK, **DEATHS}, 120),
+    "checkpointed, stale listings": (checkpointed, {**NETWORK, **DEATHS, **STALE}, 60),
+    "bereft, failing store": (bereft, {**NETWORK, **DEATHS}, 60),
 }
 _SHARES = 4
 
@@ -236,20 +258,26 @@ def _never_doubts(self, name, value):
     object.__setattr__(self, name, False if name == "_in_doubt" else value)
 
 
+def _believes_every_checkpoint(self, version, keys, objects=None):
+    """A clean-up that relies on checkpoints without reading them back."""
+    return Verified(version, needs_version_0=False, manifests=frozenset())
+
+
 MUTATIONS = {
-    "no look after the put": ("_look", _says_won, truncated),
-    "no settling by transaction id": ("_put_once", _trusts_answers, contention),
-    "no doubt after an unclear try": ("__setattr__", _never_doubts, truncated),
+    "no look after the put": (commit.Committer, "_look", _says_won, truncated),
+    "no settling by transaction id": (commit.Committer, "_put_once", _trusts_answers, contention),
+    "no doubt after an unclear try": (commit.Committer, "__setattr__", _never_doubts, truncated),
+    "no verification before a clean-up": (Verifier, "verify", _believes_every_checkpoint, checkpointed),
 }
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_the_simulator_notices_a_missing_protection(mutation: str, monkeypatch) -> None:
-    name, replacement, cast = MUTATIONS[mutation]
-    monkeypatch.setattr(commit.Committer, name, replacement)
+    kind, name, replacement, cast = MUTATIONS[mutation]
+    monkeypatch.setattr(kind, name, replacement)
     for seed in range(1500):
         try:
             simulate(seed, cast, {**NETWORK, **DEATHS})
-        except AssertionError:
+        except (AssertionError, IndexTablesError):
             return
     pytest.fail(f"{mutation}: 1,500 seeds, and nobody noticed")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import greenlet
 import msgspec
+from tests.aging import AgingStore
 
 from indextables.config import Config
 from indextables.errors import CorruptLogError
@@ -37,31 +38,28 @@ class Created(msgspec.Struct):
     deleted_by: str | None = None
 
 
-class Archive:
-    """Remembers what was created and deleted in the store under it, seen by one actor."""
+class Archive(AgingStore):
+    """Remembers what was created and deleted in the store under it, seen by one actor, and dates it by the world's
+    clock."""
 
     def __init__(self, inner, world: World, actor: str) -> None:
-        self._inner = inner
+        super().__init__(inner, world.clock.now_ms, world.modified_ms)
         self._world = world
         self._actor = actor
 
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-
     def put_if_absent(self, key: str, data: bytes) -> None:
-        self._inner.put_if_absent(key, data)
-        now_ms = self._world.clock.now_ms()
-        self._world.created_ms[key] = now_ms
+        super().put_if_absent(key, data)
         version = parse_version_key(key)
         if version is not None:
-            self._world.created.append(Created(version, data, self._actor, now_ms))
+            self._world.created.append(Created(version, data, self._actor, self._world.clock.now_ms()))
 
     def delete(self, key: str, *, with_directory: bool = False) -> None:
         self._inner.delete(key, with_directory=with_directory)
         version = parse_version_key(key)
+        who = f"{self._actor}, cleaning up" if self._actor in self._world.sweepers else self._actor
         for entry in self._world.created:
             if entry.version == version and entry.deleted_by is None:
-                entry.deleted_by = self._actor
+                entry.deleted_by = who
 
 
 def lineage(world: World) -> list[tuple]:
@@ -115,7 +113,7 @@ class World:
         self.faults = faults
         self.trace: list[str] = []
         self.current = "setup"
-        self.created_ms: dict[str, int] = {}
+        self.modified_ms: dict[str, int] = {}
         self.fate = SharedFate()
         self.created: list[Created] = []
         self.inner = open_store(f"memory://simulation-{next(_worlds)}/table", Config.resolve())
@@ -124,6 +122,8 @@ class World:
         self._main = greenlet.getcurrent()
         self.pause_probability = 0.02
         self.real_states = False
+        self.options: dict[str, object] = {}
+        self.sweepers: set[str] = set()
 
     def store(self, name: str, allowed: set[Fault] | None = None) -> FaultyStore:
         """A store for one actor. Every call is a place where others may go on."""

@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol
 
 from indextables.errors import CheckpointCorruptionError, CheckpointError
 from indextables.log.replay import VersionFile
-from indextables.log.segment import Checkpoints, Segment, whole_segment
+from indextables.log.segment import Checkpoints, Segment, segment_from, whole_segment
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.version_file import mark_of
 from indextables.store import ObjectStore
@@ -37,6 +37,9 @@ class BaseSource(Protocol):
         """The transaction that the state of a version stands for: empty where it does not say, None where no state of
         that version verifies."""
 
+    def hinted_version(self) -> int | None:
+        """The version of the newest checkpoint as far as a hint says, which may be wrong."""
+
 
 class BaseChoice:
     """Chooses the states to start from: those that verify, are not distrusted, and belong to this table."""
@@ -57,6 +60,12 @@ class BaseChoice:
             strays.add(segment.newest)
             segment = whole_segment(store, strays)
         return segment
+
+    def newest_segment(self, store: ObjectStore) -> Segment:
+        """The newest segment, listed from the checkpoint on that the hint names, where there is one."""
+        hinted = self._bases.hinted_version()
+        segment = None if hinted is None else segment_from(store, hinted)
+        return self.whole_segment(store) if segment is None else segment
 
     def newest_for(self, segment: Segment, wanted: int) -> Snapshot | None:
         """The newest state at or below a version."""

@@ -185,10 +185,12 @@ class Committer:
                     return verdict, None
         except StorageError as error:
             raise _UnclearError(error.message) from error
-        oldest, known = (0, {}) if parent is None else (parent.oldest, parent.checkpoints)
         if own is None:
             return _Verdict.STANDS, None
-        return _Verdict.STANDS, Segment(oldest, version, own, {**known, **checkpoints})
+        if parent is None:
+            return _Verdict.STANDS, Segment(0, version, own, checkpoints)
+        known = {**parent.checkpoints, **checkpoints}
+        return _Verdict.STANDS, Segment(parent.oldest, version, own, known, is_partial=parent.is_partial)
 
     def _look_by_name(
         self, attempt: Attempt, parent: Segment | None, highest: int, checkpoints: Checkpoints

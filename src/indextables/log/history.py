@@ -30,6 +30,8 @@ HISTORY_SCHEMA = pa.schema(
 def read_history(reader: LogReader, limit: int | None = None) -> pa.Table:
     """The newest versions first. Versions of writers that leave no commit line have no operation."""
     segment = reader.segment()
+    if limit is None or segment.newest - limit + 1 < segment.oldest:
+        segment = reader.whole_segment()
     oldest = segment.oldest if limit is None else max(segment.oldest, segment.newest - limit + 1)
     files = reader.read_versions(range(oldest, segment.newest + 1))
     rows = [_row(file) for file in reversed(files)]

@@ -6,11 +6,12 @@ one, and keeps nothing; its answers are the same.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import pyarrow as pa
@@ -29,21 +30,20 @@ from indextables.log.replay import (
     advance,
     fold,
     head_of,
-    missing_metadata,
     newest_definitions,
     recorded_time_ms,
 )
-from indextables.log.segment import Segment, find_version, grow_segment, version_files
+from indextables.log.segment import Segment, find_version, grow_segment, reachable_text, version_files
 from indextables.log.snapshot import Head, Snapshot
+from indextables.log.walk_back import walk_back
 from indextables.protocol.actions import Metadata, Protocol
-from indextables.protocol.features import LEGACY_PROTOCOL, check_readable
+from indextables.protocol.features import check_readable
 from indextables.protocol.names import version_key
 from indextables.protocol.version_file import decode_version, mark_of
 from indextables.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
-_WALK_BACK_SHARES = (1, 4, 16, 64, 256)
 _READS_DURING_CLEAN_UP = 5
 
 _Read = TypeVar("_Read")
@@ -93,11 +93,29 @@ class LogReader:
             segment = grow_segment(self.store, self._segment) if self._segment is not None else None
             if segment is None:
                 self.forget()
-                segment = self._choice.whole_segment(self.store)
+                newest = self._choice.whole_segment if self._replays else self._choice.newest_segment
+                segment = newest(self.store)
             self._listed = segment
             self._segment = segment if self._keeps else None
             self.cache.versions_list.put("newest", (segment, asked_at))
             return segment
+
+    def whole_segment(self) -> Segment:
+        """The newest segment with everything that is there, also what is older than the newest checkpoint."""
+        with self._lock:
+            return self._completed(self.segment())
+
+    def _completed(self, segment: Segment) -> Segment:
+        if not segment.is_partial:
+            return segment
+        whole = self._choice.whole_segment(self.store)
+        if whole.newest > segment.newest and whole.covers(segment.newest):
+            # Only the past was asked for: the present must stay the same in the middle of a reading.
+            checkpoints = {at: keys for at, keys in whole.checkpoints.items() if at <= segment.newest}
+            whole = dataclasses.replace(segment, oldest=whole.oldest, checkpoints=checkpoints, is_partial=False)
+        if self._segment is segment:
+            self._segment = whole
+        return whole
 
     def committed(self, segment: Segment | None, head: Head, file: VersionFile) -> None:
         """A commit of our own: seen by every later read, and dropped from the caches is what it has made old."""
@@ -262,31 +280,13 @@ class LogReader:
         return segment, head
 
     def _walk_back(self, segment: Segment) -> Head:
-        """Read versions from the newest down until the metadata and the protocol in force are found."""
         base = self._chosen_base(segment, segment.newest)
         floor = 0 if base is None else base.version + 1
         if floor < segment.oldest and floor <= segment.newest:
+            if segment.is_partial:
+                return self._walk_back(self._completed(segment))
             refuse_unread_state(segment, self.url)
-        metadata: Metadata | None = None
-        protocol: Protocol | None = None
-        newest: VersionFile | None = None
-        for share in _shares_down(segment.newest, floor):
-            for file in reversed(self.read_versions(share)):
-                newest = newest or file
-                found_metadata, found_protocol = newest_definitions(file.actions)
-                metadata, protocol = metadata or found_metadata, protocol or found_protocol
-            if metadata is not None and protocol is not None:
-                break
-        if base is not None:
-            metadata, protocol = metadata or base.metadata, protocol or base.protocol
-        if metadata is None:
-            raise missing_metadata(segment.newest)
-        protocol = protocol or LEGACY_PROTOCOL
-        if newest is None:
-            assert base is not None  # noqa: S101 - no version file is read only where the base is the newest version
-            return head_of(base)
-        info = newest.info
-        return Head(segment.newest, newest.timestamp_ms, info.txn_id if info else None, protocol, metadata)
+        return walk_back(segment.newest, base, self.read_versions)
 
     def _with_files(self, segment: Segment, version: int | None) -> Snapshot:
         """The snapshot, once its files are read: damage must show while another base can still take its place."""
@@ -312,6 +312,8 @@ class LogReader:
         return cached
 
     def _load(self, segment: Segment, wanted: int) -> Snapshot:
+        if wanted < segment.oldest:
+            segment = self._completed(segment)
         if not 0 <= wanted <= segment.newest:
             raise self._unreachable(segment, wanted)
         if self._tip is not None and self._tip.version <= wanted:
@@ -321,6 +323,8 @@ class LogReader:
             self._source = REPLAY if base is None else base.source
         start = 0 if base is None else base.version + 1
         if start < segment.oldest and start <= wanted and not (wanted == 0 and find_version(self.store, 0)):
+            if segment.is_partial:
+                return self._load(self._completed(segment), wanted)
             if wanted == segment.newest:
                 refuse_unread_state(segment, self.url)
             raise self._unreachable(segment, wanted)
@@ -351,9 +355,8 @@ class LogReader:
         return None if self._replays and segment.oldest == 0 else self._choice.newest_for(segment, wanted)
 
     def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:
-        oldest = min([segment.oldest, *segment.checkpoints])
         return RetentionError(
-            f"cannot read version {wanted} of `{self.url}` because it has the versions {oldest} to {segment.newest}",
+            f"cannot read version {wanted} of `{self.url}` because it has the versions {reachable_text(segment)}"
         )
 
     def _read(self, version: int) -> VersionFile:
@@ -365,17 +368,6 @@ class LogReader:
         if timestamp_ms is None:
             timestamp_ms = self.store.head(version_key(version)).modified_ms
         return VersionFile(version, actions, timestamp_ms)
-
-
-def _shares_down(newest: int, floor: int) -> Iterator[range]:
-    """Ranges that cover `newest` down to `floor`, the first ones small: what is sought is usually near."""
-    sizes = iter(_WALK_BACK_SHARES)
-    size = 1
-    while newest >= floor:
-        size = next(sizes, size)
-        start = max(floor, newest - size + 1)
-        yield range(start, newest + 1)
-        newest = start - 1
 
 
 _all_readers: weakref.WeakSet[LogReader] = weakref.WeakSet()

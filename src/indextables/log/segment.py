@@ -27,7 +27,8 @@ class Segment:
     """The version files `oldest` to `newest`, without a gap, and the states and checkpoints by their version.
 
     `newest_file` is the newest version file as the store describes it, by which a table that was made anew is noticed;
-    None where the newest version stands in a state alone. `gap` is the first missing version above it.
+    None where the newest version stands in a state alone. `gap` is the first missing version above it. Where the
+    segment `is_partial`, there may be older versions and checkpoints that were not listed.
     """
 
     oldest: int
@@ -35,6 +36,7 @@ class Segment:
     newest_file: ObjectMeta | None
     checkpoints: Checkpoints = dataclasses.field(default_factory=dict)
     gap: int | None = None
+    is_partial: bool = False
 
     def covers(self, version: int) -> bool:
         """Whether a version file of this number is part of the unbroken run."""
@@ -51,7 +53,17 @@ def grow_segment(store: ObjectStore, known: Segment) -> Segment | None:
     if seen is None or (seen.size, seen.e_tag) != (last.size, last.e_tag):
         return None
     versions[known.newest] = seen
-    return _run(store, known.newest, versions, {**known.checkpoints, **checkpoints}, oldest=known.oldest)
+    grown = _run(store, known.newest, versions, {**known.checkpoints, **checkpoints}, oldest=known.oldest)
+    return dataclasses.replace(grown, is_partial=known.is_partial)
+
+
+def segment_from(store: ObjectStore, version: int) -> Segment | None:
+    """The newest segment without what is older than a checkpoint that a hint names; None where the hint does not lead
+    to a checkpoint and its version."""
+    versions, checkpoints = _list(store, version_key(version - 1) if version > 0 else "")
+    if version not in versions or version not in checkpoints:
+        return None
+    return dataclasses.replace(_run(store, version, versions, checkpoints, oldest=version), is_partial=version > 0)
 
 
 def whole_segment(store: ObjectStore, ignored: Container[int] = ()) -> Segment:
@@ -128,6 +140,15 @@ def refuse_gap(segment: Segment, url: str) -> None:
             f"cannot write to `{url}` because version {segment.gap} of its log is missing while later ones are there",
             hint=f"restore `{version_key(segment.gap)}`, or run `REPAIR INDEXFILES TRANSACTION LOG '{url}'`",
         )
+
+
+def reachable_text(segment: Segment) -> str:
+    """The versions that can be read, for people: an unbroken run, and older ones that have a checkpoint."""
+    starts = [0] if segment.oldest == 0 else [at for at in segment.checkpoints if at >= segment.oldest - 1]
+    first = min(starts, default=segment.oldest)
+    older = [str(at) for at in sorted(segment.checkpoints) if at < first]
+    run = f"{first} to {segment.newest}"
+    return f"{', '.join(older)} and {run}" if older else run
 
 
 def find_version(store: ObjectStore, version: int) -> ObjectMeta | None:

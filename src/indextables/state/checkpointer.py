@@ -121,7 +121,11 @@ class Checkpointer:
             if self._is_taken(segment, snapshot, config):
                 self._commit(Empty("COMPACT"), config)
                 segment, snapshot = self._reader.lazy_snapshot()
-            written = self._write(segment, snapshot, config, compact=True)
+            try:
+                written = self._write(segment, snapshot, config, compact=True)
+            except DamagedStateError:
+                self._commit(Empty("COMPACT"), config)
+                raise
             if written.state is not None and not is_compact(written.state, config):
                 raise DamagedStateError(f"cannot compact version {snapshot.version}: another writer was first")
             return written

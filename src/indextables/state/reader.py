@@ -65,6 +65,11 @@ class StateReader:
         found = formats_of(version, keys)
         return formats_of(version, keys, self.hint()) if len(found) > 1 else found
 
+    def hinted_version(self) -> int | None:
+        """The version of the newest checkpoint as far as the hint says."""
+        hint = self.hint()
+        return None if hint is None else hint.version
+
     def hint(self) -> LastCheckpoint | None:
         """What `_last_checkpoint` says; None where it is missing or damaged."""
         key = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"
