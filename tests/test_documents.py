@@ -95,6 +95,7 @@ LOG = {
     "record_skipped_file",
     "replace_files",
     "replace_groups",
+    "scan_files",
     "schema",
     "set_properties",
     "skipped_files",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -45,7 +45,7 @@ from indextables.protocol.actions import Action, Add, Metadata, Protocol, Skip
 from indextables.protocol.features import protocol_for
 from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
 from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
-from indextables.scan.files import partition_bounds, pruned_files
+from indextables.scan.files import partition_bounds, pruned_files, stream_files
 from indextables.state.checkpointer import Checkpointer
 from indextables.state.reader import StateReader
 from indextables.store import ObjectStore, open_store
@@ -217,6 +217,10 @@ class TransactionLog:
         if where is None:
             return self._reader.snapshot(max_staleness_seconds=max_staleness_seconds).files
         return pruned_files(self._reader, self._config, where, max_staleness_seconds)
+
+    def scan_files(self, *, where: str | None = None) -> Iterator[pa.Table]:
+        """The same manifest by manifest, for tables whose files should not all stand in memory at once."""
+        return stream_files(self._reader, self._config, where)
 
     def versions(self) -> list[int]:
         """The versions whose files are there, oldest first."""

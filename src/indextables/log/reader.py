@@ -7,11 +7,12 @@ one, and keeps nothing; its answers are the same.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import pyarrow as pa
@@ -186,6 +187,17 @@ class LogReader:
         def read() -> tuple[Snapshot, list[pa.Table]]:
             snapshot = self._snapshot(self.segment(max_staleness_seconds), None)
             return snapshot, list(snapshot.live_files.tables(choose(snapshot)))
+
+        return self._despite_clean_up(read)
+
+    def stream_tables(self, choose: Callable[[Snapshot], Keep | None]) -> tuple[Snapshot, Iterator[pa.Table]]:
+        """The same part by part, without holding them all. Damage of the first part leads to another base; of a later
+        one it is an error."""
+
+        def read() -> tuple[Snapshot, Iterator[pa.Table]]:
+            snapshot = self._snapshot(self.segment(), None)
+            tables = snapshot.live_files.tables(choose(snapshot))
+            return snapshot, itertools.chain(list(itertools.islice(tables, 1)), tables)
 
         return self._despite_clean_up(read)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
+
 import pyarrow as pa
 
 from indextables.config import Config, settings
 from indextables.log.files import Bounds, Keep
 from indextables.log.reader import LogReader
 from indextables.log.snapshot import Head, Snapshot
-from indextables.predicate import bind, parse_predicate
+from indextables.predicate import Predicate, bind, parse_predicate
 from indextables.protocol.actions import Metadata
 from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.protocol.schema import schema_from_json
@@ -18,19 +21,29 @@ from indextables.scan.prune import may_match, partition_may_match
 
 def pruned_files(reader: LogReader, config: Config, where: str, max_staleness_seconds: float = 0) -> pa.Table:
     """The newest files that may hold a matching row. Manifests whose bounds exclude the predicate are not read."""
-    predicate = parse_predicate(where)
-
-    def choose(snapshot: Snapshot) -> Keep:
-        bound = bind(predicate, snapshot.schema)
-
-        def keep(bounds: Bounds, is_typed: bool) -> bool:
-            return partition_may_match(bounds, bound, snapshot.partition_columns, typed=is_typed)
-
-        return keep
-
+    choose = functools.partial(_keep, parse_predicate(where))
     snapshot, tables = reader.file_tables(choose, max_staleness_seconds=max_staleness_seconds)
     pruned = [prune_table(table, where, snapshot, config) for table in tables]
     return pa.concat_tables(pruned) if pruned else FILES_SCHEMA.empty_table()
+
+
+def stream_files(reader: LogReader, config: Config, where: str | None) -> Iterator[pa.Table]:
+    """The newest files that may hold a matching row, manifest by manifest, so that they never stand in memory all."""
+    if where is None:
+        yield from reader.stream_tables(lambda snapshot: None)[1]
+        return
+    snapshot, tables = reader.stream_tables(functools.partial(_keep, parse_predicate(where)))
+    for table in tables:
+        yield prune_table(table, where, snapshot, config)
+
+
+def _keep(predicate: Predicate, snapshot: Snapshot) -> Keep:
+    bound = bind(predicate, snapshot.schema)
+
+    def keep(bounds: Bounds, is_typed: bool) -> bool:
+        return partition_may_match(bounds, bound, snapshot.partition_columns, typed=is_typed)
+
+    return keep
 
 
 def prune_table(files: pa.Table, where: str, head: Head, config: Config) -> pa.Table:
