@@ -14,6 +14,7 @@ import msgspec
 
 from indextables.errors import CorruptLogError
 from indextables.log.files import LiveFiles
+from indextables.log.metrics import REPLAY
 from indextables.log.snapshot import Head, Snapshot, mark_at
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.features import LEGACY_PROTOCOL
@@ -120,6 +121,7 @@ class _State:
         self.live_files = LiveFiles() if base is None else base.live_files
         self.skips = {} if base is None else dict(base.skips)
         self.transactions = {} if base is None else dict(base.transactions)
+        self.source = REPLAY if base is None else base.source
         self.removed: set[str] = set()
         self.added: dict[str, AddedFile] = {}
 
@@ -157,6 +159,7 @@ class _State:
             live_files=self.live_files.change(self.removed, self.added),
             skips=self.skips,
             transactions=self.transactions,
+            source=self.source,
         )
 
     def _add(self, add: Add) -> None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import CorruptLogError, SchemaError
 from indextables.log.files import LiveFiles
+from indextables.log.metrics import REPLAY
 from indextables.protocol.actions import Metadata, Protocol, Skip
 from indextables.protocol.doc_mapping import registry_of
 from indextables.protocol.schema import schema_from_json
@@ -59,7 +60,7 @@ class Snapshot(Head):
     live_files: LiveFiles
     skips: Mapping[str, Skip]
     transactions: Mapping[str, tuple[int, int]]
-    source: str = "replay"
+    source: str = REPLAY
 
     @property
     def files(self) -> pa.Table:

@@ -24,6 +24,7 @@ from indextables.state.written import (
     WrittenCheckpoint,
     check_same,
     check_version_is_there,
+    prefer,
     put_hint,
     refuse_damaged,
 )
@@ -38,6 +39,8 @@ def write_older(
     adopted = _adopt(store, states, snapshot, kind)
     if adopted is not None:
         return adopted
+    if kind == "parquet" and states.older_keys(snapshot.version, kind):
+        raise refuse_damaged(store, snapshot.version)  # begun, or damaged: other parts would mix with what is there
     check_version_is_there(store, states, snapshot.version)
     checkpoint_id = clock.uuid()
     files = _files(snapshot, kind, config, clock, checkpoint_id)
@@ -79,9 +82,7 @@ def _adopt(store: ObjectStore, states: StateReader, snapshot: Snapshot, kind: Fo
         return None
     check_same(snapshot.version, existing.txn_id, snapshot)
     hint = _hint(existing, kind, existing.timestamp_ms)
-    known = states.hint()
-    if known is not None and known.version == hint.version and known.format != kind:
-        put_hint(store, hint)
+    prefer(store, states.hint(), hint)
     return WrittenCheckpoint(hint, is_new=False)
 
 

@@ -7,6 +7,7 @@ its place. What cannot be reached just now is an error, not a damage.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import os
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from indextables.protocol.doc_mapping import REGISTRY_PREFIX
 from indextables.protocol.features import LEGACY_PROTOCOL
 from indextables.protocol.json_checkpoint import json_checkpoint_key
 from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
-from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY, state_keys, version_key
+from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY, parse_checkpoint_key, state_keys, version_key
 from indextables.protocol.parquet_checkpoint import parquet_checkpoint_key
 from indextables.protocol.state_manifest import StateManifest, with_relative_paths
 from indextables.protocol.version_file import decode_version
@@ -116,15 +117,18 @@ class StateReader:
 
     def older_at(self, version: int, kind: Format) -> Snapshot | None:
         """The JSON or Parquet checkpoint of a version, if there is one that verifies."""
-        keys = formats_of(version, self._older_keys(version)).get(kind)
-        return None if keys is None else self.find_older(version, kind, keys)
+        keys = self.older_keys(version, kind)
+        return self.find_older(version, kind, keys) if keys else None
 
-    def _older_keys(self, version: int) -> list[str]:
-        """The keys under which a JSON or Parquet checkpoint of a version stands."""
-        parquet = parquet_checkpoint_key(version)
-        directory = os.path.dirname(parquet)
-        listed = [meta.key for meta in self._store.list(directory, after=f"{directory}/{version:020d}")]
-        return [json_checkpoint_key(version), *(key for key in listed if key.startswith(parquet))]
+    def older_keys(self, version: int, kind: Format) -> Sequence[str]:
+        """The keys under which a JSON or Parquet checkpoint of a version stands, if there is one."""
+        if kind == "json":
+            return [json_checkpoint_key(version)]
+        place = parquet_checkpoint_key(version)
+        directory = os.path.dirname(place)
+        listed = (meta.key for meta in self._store.list(directory, after=f"{directory}/{version:020d}"))
+        of_version = itertools.takewhile(lambda key: parse_checkpoint_key(key) == version, listed)
+        return formats_of(version, of_version).get(kind, ())
 
     def find_state(self, version: int, key: str) -> StateManifest | None:
         """The state under a key, or None where it is gone or damaged, which is reported."""

@@ -55,6 +55,12 @@ def refuse_damaged(store: ObjectStore, version: int) -> DamagedStateError:
     )
 
 
+def prefer(store: ObjectStore, known: LastCheckpoint | None, adopted: LastCheckpoint) -> None:
+    """Where the hint names another format at the same version, let it name the one that was asked for."""
+    if known is not None and known.version == adopted.version and known.format != adopted.format:
+        put_hint(store, adopted)
+
+
 def put_hint(store: ObjectStore, hint: LastCheckpoint) -> None:
     """Say where the newest checkpoint stands."""
     store.put(f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}", encode_last_checkpoint(hint))
