@@ -1,1 +1,1 @@
-"""Benchmarks beside delta-rs: `python -m bench`. What each figure means stands in `docs/benchmarks.md`."""
+"""Benchmarks beside delta-rs and pyiceberg: `python -m bench`. What each figure means: `docs/benchmarks.md`."""

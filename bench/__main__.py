@@ -1,4 +1,4 @@
-"""`python -m bench [names...]`: measure beside delta-rs, and print the ratios."""
+"""`python -m bench [names...]`: measure beside delta-rs and pyiceberg, and print the ratios."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
@@ -15,7 +16,20 @@ import rich.console
 
 from bench.harness import QUICK, Figure, Say, Setting, Sizes
 
-NAMES = ("commits", "open", "refresh")
+NAMES = (
+    "commits",
+    "open",
+    "refresh",
+    "cold",
+    "second",
+    "partition",
+    "state",
+    "versions",
+    "formats",
+    "parallel",
+    "growth",
+)
+_SHARED = "shared"
 
 
 @click.command()
@@ -23,11 +37,21 @@ NAMES = ("commits", "open", "refresh")
 @click.option("--quick", is_flag=True, help="Small numbers, to see that everything runs; the figures mean nothing.")
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds of every benchmark.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Also write the figures to this file.")
+@click.option("--plot", "plot_path", type=click.Path(path_type=Path), help="Draw the curves of `growth` as SVG.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Work in this directory and keep it.")
-def main(names: tuple[str, ...], quick: bool, rounds: int | None, json_path: Path | None, keep: Path | None) -> None:
-    """Measure indextables beside delta-rs: all benchmarks, or those named."""
-    if importlib.util.find_spec("deltalake") is None:
-        raise click.ClickException("delta-rs is not installed: run `pip install 'indextables[bench]'`")
+def main(
+    names: tuple[str, ...],
+    quick: bool,
+    rounds: int | None,
+    json_path: Path | None,
+    plot_path: Path | None,
+    keep: Path | None,
+) -> None:
+    """Measure indextables beside delta-rs and pyiceberg: all benchmarks, or those named."""
+    names = tuple(dict.fromkeys(names or NAMES))
+    _check_installed("deltalake", "pyiceberg", *(["matplotlib"] if plot_path else []))
+    if plot_path is not None and "growth" not in names:
+        raise click.UsageError("`--plot` draws what `growth` measures: name it too")
     sizes = QUICK if quick else Sizes()
     if rounds is not None:
         sizes = dataclasses.replace(sizes, num_rounds=rounds, num_slow_rounds=rounds)
@@ -35,38 +59,78 @@ def main(names: tuple[str, ...], quick: bool, rounds: int | None, json_path: Pat
     directory = keep or Path(tempfile.mkdtemp(prefix="indextables-bench-"))
     try:
         with progress.status("starting") as status:
-            facts, figures = _run(names or NAMES, directory, sizes, status.update)
+            facts, figures = _run(names, directory, sizes, status.update)
     finally:
         if keep is None:
             shutil.rmtree(directory, ignore_errors=True)
-    _report(facts, figures, json_path)
+    _report(facts, figures, json_path, plot_path)
+
+
+def _check_installed(*modules: str) -> None:
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise click.ClickException(f"{module} is not installed: run `pip install 'indextables[bench]'`")
 
 
 def _run(names: tuple[str, ...], directory: Path, sizes: Sizes, say: Say) -> tuple[dict[str, object], list[Figure]]:
-    from bench import commits, opening, refresh, report
+    from bench import report
 
-    runs = {"commits": commits.run, "open": opening.run, "refresh": refresh.run}
-    directory.mkdir(parents=True, exist_ok=True)
+    runs = _runs()
+    shared = directory / _SHARED
+    shared.mkdir(parents=True, exist_ok=True)
     facts = report.environment(directory)
     figures: list[Figure] = []
-    for name in dict.fromkeys(names):
+    for name in names:
         place = directory / name
         place.mkdir()
-        figures.extend(runs[name](Setting(place, sizes, _named(name, say))))
+        figures.extend(runs[name](Setting(place, shared, sizes, _named(name, say))))
     return facts, figures
+
+
+def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
+    from bench import (
+        commits,
+        formats,
+        growth,
+        listing,
+        opening,
+        parallel,
+        partition,
+        refresh,
+        states,
+        versions,
+    )
+
+    return {
+        "commits": commits.run,
+        "open": opening.run,
+        "refresh": refresh.run,
+        "cold": listing.run_cold,
+        "second": listing.run_second,
+        "partition": partition.run,
+        "state": states.run,
+        "versions": versions.run,
+        "formats": formats.run,
+        "parallel": parallel.run,
+        "growth": growth.run,
+    }
 
 
 def _named(name: str, say: Say) -> Say:
     return lambda what: say(f"{name}: {what}")
 
 
-def _report(facts: dict[str, object], figures: list[Figure], json_path: Path | None) -> None:
+def _report(facts: dict[str, object], figures: list[Figure], json_path: Path | None, plot_path: Path | None) -> None:
     from bench import report
 
-    width = None if sys.stdout.isatty() else 200
+    width = None if sys.stdout.isatty() else 240
     report.show(rich.console.Console(width=width), facts, figures)
     if json_path is not None:
         json_path.write_text(json.dumps(report.as_json(facts, figures), indent=2) + "\n")
+    if plot_path is not None:
+        from bench import growth, plot
+
+        plot.draw(growth.series_of(figures), plot_path)
 
 
 if __name__ == "__main__":

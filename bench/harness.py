@@ -6,6 +6,7 @@ Both sides of a figure are measured in the same run, round by round in turn, so 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,28 +29,59 @@ class Sizes:
     num_versions_opened: int = 10_000
     num_versions_refreshed: tuple[int, ...] = (1_000, 10_000)
     num_refreshes: int = 10
+    num_files: int = 100_000
+    num_files_scanned: int = 1_000_000
+    num_files_added: int = 100
+    num_files_by_format: tuple[int, ...] = (70_000, 100_000)
+    num_versions_checkpointed: tuple[int, ...] = (1_000, 10_000)
+    num_versions_read: tuple[int, ...] = (50, 200)
+    num_files_growing: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
     num_rounds: int = 3
     num_slow_rounds: int = 1
 
 
-QUICK = Sizes(num_commits=12, num_versions_opened=40, num_versions_refreshed=(10, 40), num_refreshes=3, num_rounds=1)
+QUICK = Sizes(
+    num_commits=12,
+    num_versions_opened=40,
+    num_versions_refreshed=(10, 40),
+    num_refreshes=3,
+    num_files=300,
+    num_files_scanned=400,
+    num_files_added=5,
+    num_files_by_format=(200, 300),
+    num_versions_checkpointed=(20, 40),
+    num_versions_read=(8,),
+    num_files_growing=(300, 400),
+    num_rounds=1,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What a benchmark is given: an empty directory of its own, sizes, and where to report progress."""
+    """What a benchmark is given: an empty directory of its own, one that it shares with the others for tables which
+    nobody changes, sizes, and where to report progress."""
 
     directory: Path
+    shared: Path
     sizes: Sizes
     say: Say
 
 
+class Unit(enum.Enum):
+    """What a figure counts."""
+
+    MS = "ms"
+    MB = "MB"
+    KB = "kB"
+
+
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """What our side is held to: a ratio, a time, or the store calls it makes; what is None is not asked."""
+    """What our side is held to: a ratio, a time, an amount, or the store calls it makes; what is None is not asked."""
 
     max_ratio: float | None = None
     below_ms: float | None = None
+    below_mb: float | None = None
     store_calls: Mapping[str, int] | None = None
 
     def __str__(self) -> str:
@@ -60,40 +92,50 @@ class Goal:
             parts.append(f"calls: {calls_text(self.store_calls)}")
         if self.below_ms is not None:
             parts.append(f"under {self.below_ms:g} ms")
+        if self.below_mb is not None:
+            parts.append(f"under {self.below_mb:g} MB")
         return ", ".join(parts) or "none set"
 
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """One comparison. `store_calls` counts what our side asked of its store, where that is measured."""
+    """One comparison with a yardstick: another library, or another way of ours; no samples of it where there is none.
+
+    `store_calls` counts what our side asked of its store, where that is measured.
+    """
 
     name: str
-    ours_ms: Sequence[float]
-    theirs_ms: Sequence[float]
+    ours: Sequence[float]
+    theirs: Sequence[float]
     goal: Goal
     store_calls: Mapping[str, int] | None = None
+    yardstick: str = THEIRS
+    unit: Unit = Unit.MS
 
     @property
-    def ours_median_ms(self) -> float:
-        return statistics.median(self.ours_ms)
+    def ours_median(self) -> float:
+        return statistics.median(self.ours)
 
     @property
-    def theirs_median_ms(self) -> float:
-        return statistics.median(self.theirs_ms)
+    def theirs_median(self) -> float | None:
+        return statistics.median(self.theirs) if self.theirs else None
 
     @property
-    def ratio(self) -> float:
-        return self.ours_median_ms / self.theirs_median_ms
+    def ratio(self) -> float | None:
+        theirs = self.theirs_median
+        return None if theirs is None else self.ours_median / theirs
 
     @property
     def met(self) -> bool | None:
         """Whether the goal is met; None where none is set."""
-        goal = self.goal
+        goal, ratio = self.goal, self.ratio
         verdicts = []
         if goal.max_ratio is not None:
-            verdicts.append(self.ratio <= goal.max_ratio)
+            verdicts.append(ratio is not None and ratio <= goal.max_ratio)
         if goal.below_ms is not None:
-            verdicts.append(self.ours_median_ms < goal.below_ms)
+            verdicts.append(self.unit is Unit.MS and self.ours_median < goal.below_ms)
+        if goal.below_mb is not None:
+            verdicts.append(self.unit is Unit.MB and self.ours_median < goal.below_mb)
         if goal.store_calls is not None:
             verdicts.append(self.store_calls is not None and dict(self.store_calls) == dict(goal.store_calls))
         return all(verdicts) if verdicts else None
@@ -101,19 +143,21 @@ class Figure:
     def as_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "ours_median_ms": self.ours_median_ms,
-            "theirs_median_ms": self.theirs_median_ms,
+            "yardstick": self.yardstick if self.theirs else None,
+            "unit": self.unit.value,
+            "ours_median": self.ours_median,
+            "theirs_median": self.theirs_median,
             "ratio": self.ratio,
             "goal": str(self.goal),
             "met": self.met,
             "store_calls": None if self.store_calls is None else dict(self.store_calls),
-            "ours_ms": list(self.ours_ms),
-            "theirs_ms": list(self.theirs_ms),
+            "ours": list(self.ours),
+            "theirs": list(self.theirs),
         }
 
 
 def alternate(sides: Mapping[str, Side], num_rounds: int, say: Say) -> dict[str, list[float]]:
-    """The times of every side, in milliseconds: each round runs every side once, given the number of the round."""
+    """The samples of every side: each round runs every side once, given the number of the round."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(num_rounds):
         for name, side in sides.items():
@@ -127,6 +171,12 @@ def timed_ms(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return (time.perf_counter() - start) * 1000
+
+
+def checked_count(found: int, expected: int) -> None:
+    """Refuse to measure a table that does not hold what it should."""
+    if found != expected:
+        raise AssertionError(f"{found} files are listed of a table that should list {expected}")
 
 
 def calls_text(calls: Mapping[str, int]) -> str:

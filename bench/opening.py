@@ -7,15 +7,11 @@ itself has a checkpoint, so delta-rs with one is measured too; it reads the chec
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
-from collections.abc import Callable
-from pathlib import Path
-
 import deltalake
 
 from bench import tables
-from bench.harness import OURS, THEIRS, THEIRS_WITH_CHECKPOINT, Figure, Goal, Setting, alternate, timed_ms
+from bench.harness import OURS, THEIRS, THEIRS_WITH_CHECKPOINT, Figure, Goal, Setting, alternate, checked_count
+from bench.processes import ms_in_new_process
 
 _GOAL = Goal(max_ratio=1.0)
 
@@ -30,13 +26,12 @@ def run(setting: Setting) -> list[Figure]:
     deltalake.DeltaTable(str(checkpointed)).create_checkpoint()
     listed = [tables.num_files_ours(ours), tables.num_files_theirs(theirs), tables.num_files_theirs(checkpointed)]
     for num_files in listed:
-        if num_files != count:
-            raise AssertionError(f"a table of {count} files lists {num_files}")
+        checked_count(num_files, count)
     times = alternate(
         {
-            OURS: lambda _: [_in_new_process(tables.num_files_ours, ours)],
-            THEIRS: lambda _: [_in_new_process(tables.num_files_theirs, theirs)],
-            THEIRS_WITH_CHECKPOINT: lambda _: [_in_new_process(tables.num_files_theirs, checkpointed)],
+            OURS: lambda _: [ms_in_new_process(count, tables.num_files_ours, ours)],
+            THEIRS: lambda _: [ms_in_new_process(count, tables.num_files_theirs, theirs)],
+            THEIRS_WITH_CHECKPOINT: lambda _: [ms_in_new_process(count, tables.num_files_theirs, checkpointed)],
         },
         setting.sizes.num_rounds,
         setting.say,
@@ -46,13 +41,3 @@ def run(setting: Setting) -> list[Figure]:
         Figure(name, times[OURS], times[THEIRS], _GOAL),
         Figure(f"{name}, {THEIRS_WITH_CHECKPOINT}", times[OURS], times[THEIRS_WITH_CHECKPOINT], Goal()),
     ]
-
-
-def _in_new_process(list_files: Callable[[Path], int], path: Path) -> float:
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(max_workers=1, mp_context=context) as executor:
-        return executor.submit(_measure, list_files, path).result()
-
-
-def _measure(list_files: Callable[[Path], int], path: Path) -> float:
-    return timed_ms(lambda: list_files(path))

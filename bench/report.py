@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
 import statistics
@@ -10,13 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import deltalake
 import rich.box
 import rich.console
 import rich.table
 
 import indextables as it
-from bench.harness import Figure, calls_text, timed_ms
+from bench.harness import Figure, Unit, calls_text, timed_ms
 
 _NUM_SYNCS = 50
 
@@ -26,7 +26,8 @@ def environment(directory: Path) -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "indextables": it.__version__,
-        "deltalake": deltalake.__version__,
+        "deltalake": importlib.metadata.version("deltalake"),
+        "pyiceberg": importlib.metadata.version("pyiceberg"),
         "num_cores": os.cpu_count(),
         "fsync_median_ms": _fsync_median_ms(directory),
     }
@@ -38,15 +39,17 @@ def as_json(facts: dict[str, Any], figures: Sequence[Figure]) -> dict[str, Any]:
 
 def show(console: rich.console.Console, facts: dict[str, Any], figures: Sequence[Figure]) -> None:
     table = rich.table.Table(box=rich.box.SIMPLE_HEAD)
-    for heading in ("figure", "indextables", "delta-rs", "ratio", "samples", "store calls", "goal", "met"):
+    for heading in ("figure", "indextables", "beside", "its figure", "ratio", "samples", "store calls", "goal", "met"):
         table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
     for figure in figures:
+        theirs, ratio = figure.theirs_median, figure.ratio
         table.add_row(
             figure.name,
-            _time(figure.ours_median_ms),
-            _time(figure.theirs_median_ms),
-            f"{figure.ratio:.3f}",
-            f"{len(figure.ours_ms)}/{len(figure.theirs_ms)}",
+            _amount(figure.ours_median, figure.unit),
+            "" if theirs is None else figure.yardstick,
+            "" if theirs is None else _amount(theirs, figure.unit),
+            "" if ratio is None else f"{ratio:.3f}",
+            f"{len(figure.ours)}/{len(figure.theirs)}",
             "" if figure.store_calls is None else calls_text(figure.store_calls),
             str(figure.goal),
             _verdict(figure.met),
@@ -54,16 +57,18 @@ def show(console: rich.console.Console, facts: dict[str, Any], figures: Sequence
     console.print(table)
     console.print(
         f"medians; Python {facts['python']}, indextables {facts['indextables']}, deltalake {facts['deltalake']}, "
-        f"{facts['num_cores']} cores, one fsync {facts['fsync_median_ms']:.2f} ms",
+        f"pyiceberg {facts['pyiceberg']}, {facts['num_cores']} cores, one fsync {facts['fsync_median_ms']:.2f} ms",
         highlight=False,
     )
 
 
-_NUMBERS = frozenset({"indextables", "delta-rs", "ratio", "samples"})
+_NUMBERS = frozenset({"indextables", "its figure", "ratio", "samples"})
 
 
-def _time(elapsed_ms: float) -> str:
-    return f"{elapsed_ms / 1000:.2f} s" if elapsed_ms >= 1000 else f"{elapsed_ms:.2f} ms"
+def _amount(value: float, unit: Unit) -> str:
+    if unit is Unit.MS and value >= 1000:
+        return f"{value / 1000:.2f} s"
+    return f"{value:.2f} {unit.value}"
 
 
 def _verdict(met: bool | None) -> str:

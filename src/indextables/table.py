@@ -119,7 +119,7 @@ class Table:
 
     def files(self, where: str | None = None) -> pa.Table:
         """A row per live split, less those that cannot hold a row which the predicate `where` is true of."""
-        files = self._snapshot.files
+        files = self._snapshot.described_files
         return files if where is None else prune_table(files, where, self._snapshot, self._log.config)
 
     def history(self, *, limit: int | None = None) -> pa.Table:

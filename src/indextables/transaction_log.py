@@ -215,7 +215,7 @@ class TransactionLog:
         An answer of up to the given age will do; by default it is the newest.
         """
         if where is None:
-            return self._reader.snapshot(max_staleness_seconds=max_staleness_seconds).files
+            return self._reader.snapshot(max_staleness_seconds=max_staleness_seconds).described_files
         return pruned_files(self._reader, self._config, where, max_staleness_seconds)
 
     def scan_files(self, *, where: str | None = None) -> Iterator[pa.Table]:

@@ -51,7 +51,9 @@ def test_tombstones_and_compaction(invoke, tmp_path, new_add):
     log.add_files([new_add(f"{number}.split") for number in range(8)])
     log.checkpoint()
     log.replace_files(["3.split"], [])
-    tolerant = it.TransactionLog(url, options={"state.compaction.tombstoneThreshold": 0.5})
+    tolerant = it.TransactionLog(
+        url, options={"state.compaction.tombstoneThreshold": 0.5, "state.compaction.afterMerge": "false"}
+    )
     tolerant._checkpointer.write(2, tolerant.config)
     described = shown(invoke, url)
     assert (described["tombstones"], described["compaction"]) == ("1 (12.5% of the entries)", "needed")

@@ -205,7 +205,8 @@ def test_doc_mappings_stand_once_in_the_metadata(log) -> None:
     reference = doc_mapping_hash(MAPPING)
     assert log.snapshot().doc_mappings == {reference: MAPPING}
     assert set(log.list_files()["doc_mapping_ref"].to_pylist()) == {reference}
-    assert set(log.list_files()["doc_mapping_json"].to_pylist()) == {None}
+    assert set(log.snapshot().files["doc_mapping_json"].to_pylist()) == {None}
+    assert set(log.list_files()["doc_mapping_json"].to_pylist()) == {MAPPING}
     assert [type(action) for action in log.read_version(2)] == [CommitInfo, Add]
 
 

@@ -19,6 +19,7 @@ from tests.ops.checkpoint_files import (
 )
 
 import indextables as it
+from indextables.config import Config
 from indextables.errors import CheckpointError, ConfigError, ProtocolError
 from indextables.ops.describe_state import STATE_SCHEMA, describe_state
 from indextables.protocol.names import state_keys, version_key
@@ -82,7 +83,7 @@ def test_a_state_is_described_as_of_its_version(log) -> None:
 def test_tombstones_and_whether_they_are_too_many(log) -> None:
     add_and_checkpoint(log, "a", 10)
     log.replace_files(["a-0.split"], [])
-    log._checkpointer.write(2, log.config)
+    log._checkpointer.write(2, Config.resolve(options={"state.compaction.afterMerge": "false"}))
     state = state_of(log)
     assert (state["num_files"], state["num_tombstones"], state["tombstone_ratio"]) == (9, 1, 0.1)
     assert state["needs_compaction"] is False

@@ -8,6 +8,7 @@ import json
 import random
 
 import fastavro
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,11 +19,16 @@ from indextables.errors import SchemaError
 from indextables.protocol.doc_mapping import (
     REGISTRY_PREFIX,
     canonical_json,
+    canonical_references,
     deduplicate,
     doc_mapping_hash,
     registry_of,
+    replace_references,
+    restore_doc_mappings,
+    used_references,
     without_registry,
 )
+from indextables.protocol.file_table import AddedFile, files_table
 
 MAPPING = [
     {"name": "title", "type": "text", "options": {"stored": True, "fast": False}},
@@ -173,3 +179,68 @@ def test_adds_come_to_name_their_mappings_by_hash() -> None:
 def test_an_add_with_a_broken_mapping_is_refused() -> None:
     with pytest.raises(SchemaError, match="not JSON"):
         deduplicate([make_add("a", doc_mapping_json="{")])
+
+
+def files_with(*mappings: tuple[str | None, str | None]) -> pa.Table:
+    """Files with these references and texts."""
+    adds = (make_add(f"{at}", doc_mapping_ref=ref, doc_mapping_json=text) for at, (ref, text) in enumerate(mappings))
+    return files_table(AddedFile(add, 1, 1) for add in adds)
+
+
+references = st.sampled_from([None, "a", "b", "c", "lost"])
+texts = st.sampled_from([None, "[]", "{}", "own"])
+mappings = st.lists(st.tuples(references, texts), max_size=20)
+registries = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["[]", "[1]", "text"]))
+
+
+def in_parts(table: pa.Table, size: int) -> list[pa.Table]:
+    return [table.slice(start, size) for start in range(0, table.num_rows, size)]
+
+
+@given(mappings, st.integers(1, 7))
+def test_used_references_are_gathered_from_all_parts(rows, size) -> None:
+    assert used_references(in_parts(files_with(*rows), size)) == {ref for ref, _ in rows if ref is not None}
+
+
+def test_references_become_canonical_where_they_are_not() -> None:
+    canonical = doc_mapping_hash(json.dumps(MAPPING))
+    registry = {canonical: json.dumps(MAPPING), "old": json.dumps(MAPPING[::-1]), "broken": "[", "unused": "[]"}
+    assert canonical_references(registry, [canonical, "old", "broken", "missing"]) == {"old": canonical}
+
+
+@given(st.dictionaries(st.text(max_size=3), json_values.map(json.dumps), max_size=5))
+def test_canonical_references_are_the_hashes_of_their_mappings(registry) -> None:
+    found = canonical_references(registry, registry)
+    assert all(doc_mapping_hash(registry[old]) == new != old for old, new in found.items())
+    assert all(doc_mapping_hash(registry[same]) == same for same in registry.keys() - found.keys())
+    merged = {found.get(old, old): text for old, text in registry.items()}
+    assert canonical_references(merged, merged) == {}
+
+
+@given(mappings, st.dictionaries(st.sampled_from("abc"), st.sampled_from("bcxy")), st.integers(1, 7))
+def test_references_are_replaced(rows, changes, size) -> None:
+    files = pa.concat_tables([files_with(), *in_parts(files_with(*rows), size)])
+    replaced = replace_references(files, changes)
+    assert replaced["doc_mapping_ref"].to_pylist() == [changes.get(ref, ref) for ref, _ in rows]
+    assert replaced.schema.equals(files.schema)
+    assert replaced.drop_columns(["doc_mapping_ref"]).equals(files.drop_columns(["doc_mapping_ref"]))
+
+
+@given(mappings, registries, st.integers(1, 7))
+def test_mappings_are_restored_from_the_registry(rows, registry, size) -> None:
+    files = pa.concat_tables([files_with(), *in_parts(files_with(*rows), size)])
+    restored = restore_doc_mappings(files, registry)
+    expected = [registry.get(ref) if text is None else text for ref, text in rows]
+    assert restored["doc_mapping_json"].to_pylist() == expected
+    assert restored["doc_mapping_json"].type == pa.dictionary(pa.int32(), pa.string())
+    for chunk in restored["doc_mapping_json"].chunks:
+        assert len(chunk.dictionary.unique()) == len(chunk.dictionary)
+    assert restored.drop_columns(["doc_mapping_json"]).equals(files.drop_columns(["doc_mapping_json"]))
+    assert restore_doc_mappings(restored, registry)["doc_mapping_json"].to_pylist() == expected
+
+
+def test_many_files_share_one_text() -> None:
+    files = files_with(*[("a", None)] * 10_000)
+    restored = restore_doc_mappings(files, {"a": "x" * 10_000})["doc_mapping_json"]
+    assert restored.nbytes < 100_000
+    assert restored[9_999].as_py() == "x" * 10_000

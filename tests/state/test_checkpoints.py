@@ -89,13 +89,14 @@ def test_a_new_state_holds_only_what_is_new(url, tmp_path) -> None:
 
 
 def test_removals_become_tombstones_and_then_a_compaction(url) -> None:
-    log = it.TransactionLog(url, options={"state.compaction.tombstoneThreshold": 0.3})
+    options = {"state.compaction.tombstoneThreshold": 0.3, "state.compaction.afterMerge": "false"}
+    log = it.TransactionLog(url, options=options)
     log.add_files([make_add(f"{number}.split") for number in range(10)])
     log.checkpoint()
     reader = log._checkpointer._states
     for number, expected in [(0, 1), (1, 2), (2, 3), (3, 0)]:
         version = log.replace_files([f"{number}.split"], [make_add(f"new-{number}.split")])
-        log._checkpointer.write(version, Config.resolve(options={"state.compaction.tombstoneThreshold": 0.3}))
+        log._checkpointer.write(version, Config.resolve(options=options))
         assert len(reader.state_at(version).tombstones) == expected
     assert len(live_paths(it.TransactionLog(url))) == 10
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -218,7 +219,8 @@ def test_a_state_that_lost_a_manifest_counts_for_nothing(place) -> None:
 
 
 def test_version_0_stays_where_a_state_of_another_writer_needs_it(shared, tmp_path) -> None:
-    table = next(path for path in sorted(shared.rglob("_transaction_log")) if (path / f"{0:020d}.json").exists()).parent
+    source = next(path for path in sorted(shared.rglob("_transaction_log")) if (path / f"{0:020d}.json").exists())
+    table = Path(shutil.copytree(source.parent, tmp_path / "table"))
     before = len(live_paths(it.TransactionLog(table)))
     log = it.TransactionLog(table, options={"checkpoint.interval": 3, **KEEP_LITTLE})
     newest = log.snapshot().version

@@ -105,7 +105,8 @@ class StateMachine(RuleBasedStateMachine):
         """Of any version that can be reached; where a damaged one stands, of a version of its own."""
         newest = self.log.snapshot().version
         version = data.draw(st.sampled_from([newest, newest, *self.reachable()]))
-        log = self.handle(**{"state.format": kind, "checkpoint.maxFileSize": size})
+        merged = {"state.compaction.afterMerge": data.draw(st.sampled_from(["true", "false"]))}
+        log = self.handle(**{"state.format": kind, "checkpoint.maxFileSize": size}, **merged)
         written = log._checkpointer.write(version, log.config)
         assert written.hint.version == version or written.hint.version > newest
         assert written.hint.version in self.verified()

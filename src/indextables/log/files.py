@@ -1,13 +1,13 @@
-"""The live files of a table, columnar: one Arrow table, and what later versions changed of it.
+"""The live files of a table, columnar: Arrow tables part by part, and what later versions changed of them.
 
-`LiveFiles` is immutable. Folding a version costs what the version holds, not what the table holds; the Arrow table is
-made when somebody asks for it.
+`LiveFiles` is immutable. Folding a version costs what the version holds, not what the table holds; one Arrow table of
+everything is made only when somebody asks for it.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -19,8 +19,8 @@ from indextables.protocol.file_table import FILES_SCHEMA, AddedFile, files_table
 class FileSource(Protocol):
     """Files that stand somewhere, in parts, and are read when they are asked for."""
 
-    def tables(self, keep: Keep | None = None) -> Iterator[pa.Table]:
-        """The files part by part, less the parts whose partition bounds `keep` refuses."""
+    def tables(self, keep: Keep | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The files part by part, all columns or some, less the parts whose partition bounds `keep` refuses."""
 
 
 Bounds = Mapping[str, tuple[str | None, str | None]]
@@ -36,8 +36,8 @@ class TableSource:
     def __init__(self, table: pa.Table) -> None:
         self._table = table
 
-    def tables(self, keep: Keep | None = None) -> Iterator[pa.Table]:
-        yield self._table
+    def tables(self, keep: Keep | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        yield self._table if columns is None else self._table.select(list(columns))
 
 
 class LiveFiles:
@@ -56,12 +56,14 @@ class LiveFiles:
     @functools.cached_property
     def table(self) -> pa.Table:
         """A row per live file, in the order in which they were added."""
-        parts = list(self._parts(None)) or [FILES_SCHEMA.empty_table()]
+        parts = list(self._parts(None, None)) or [FILES_SCHEMA.empty_table()]
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
-    def tables(self, keep: Keep | None = None) -> Iterator[pa.Table]:
+    def tables(self, keep: Keep | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The live files part by part, without holding them all; parts that `keep` refuses are not read."""
-        return iter([self.table]) if "table" in self.__dict__ else self._parts(keep)
+        if "table" in self.__dict__:
+            return TableSource(self.table).tables(keep, columns)
+        return self._parts(keep, columns)
 
     def change(self, removed: Iterable[str], added: Mapping[str, AddedFile]) -> LiveFiles:
         """The files after some paths are removed and then others added, as a new value."""
@@ -79,29 +81,29 @@ class LiveFiles:
         wanted = list(dict.fromkeys(paths))
         if self._base is None:
             return {path: path in self._tail for path in wanted}
-        live = set(pc.filter(self.table["path"], _is_in(self.table["path"], wanted)).to_pylist())
+        sought = pa.array(wanted, pa.string())
+        live: set[str] = set()
+        for table in self.tables(columns=["path"]):
+            live.update(pc.filter(table["path"], pc.is_in(table["path"], value_set=sought)).to_pylist())
         return {path: path in live for path in wanted}
 
     def __reduce__(self) -> tuple[object, ...]:
         return _of_table, (self.table,)
 
-    def _parts(self, keep: Keep | None) -> Iterator[pa.Table]:
+    def _parts(self, keep: Keep | None, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         if self._base is not None:
-            for table in self._base.tables(keep):
-                yield _without(table, self._gone)
+            gone = pa.array(self._gone, pa.string())
+            for table in self._base.tables(keep, None if columns is None else list({"path", *columns})):
+                yield rows_left(table, gone, columns)
         if self._tail or self._base is None:
-            yield files_table(self._tail.values())
+            yield from TableSource(files_table(self._tail.values())).tables(keep, columns)
+
+
+def rows_left(table: pa.Table, gone: pa.Array[Any], columns: Sequence[str] | None) -> pa.Table:
+    """The rows of a table, or some columns of them, less those whose path is gone."""
+    chosen = table if columns is None else table.select(list(columns))
+    return chosen.filter(pc.invert(pc.is_in(table["path"], value_set=gone))) if len(gone) else chosen
 
 
 def _of_table(table: pa.Table) -> LiveFiles:
     return LiveFiles(TableSource(table))
-
-
-def _without(table: pa.Table, paths: frozenset[str]) -> pa.Table:
-    if not paths:
-        return table
-    return table.filter(pc.invert(_is_in(table["path"], list(paths))))
-
-
-def _is_in(column: Any, values: list[str]) -> Any:
-    return pc.is_in(column, value_set=pa.array(values, pa.string()))

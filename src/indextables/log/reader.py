@@ -180,7 +180,7 @@ class LogReader:
         return self._despite_clean_up(read)
 
     def file_tables(
-        self, choose: Callable[[Snapshot], Keep], *, max_staleness_seconds: float = 0
+        self, choose: Callable[[Snapshot], Keep | None], *, max_staleness_seconds: float = 0
     ) -> tuple[Snapshot, list[pa.Table]]:
         """The newest version, and those of its files that stand in parts which may hold what is sought."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +14,7 @@ from indextables.errors import CorruptLogError, SchemaError
 from indextables.log.files import LiveFiles
 from indextables.log.metrics import REPLAY
 from indextables.protocol.actions import Metadata, Protocol, Skip
-from indextables.protocol.doc_mapping import registry_of
+from indextables.protocol.doc_mapping import registry_of, restore_doc_mappings
 from indextables.protocol.schema import schema_from_json
 
 
@@ -49,6 +50,12 @@ def mark_at(version: int, txn_id: str | None, metadata: Metadata) -> str | None:
     return metadata.id if version == 0 else txn_id
 
 
+class _Totals(NamedTuple):
+    num_files: int
+    num_records: int
+    num_bytes: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Snapshot(Head):
     """A whole table at one version.
@@ -68,17 +75,38 @@ class Snapshot(Head):
         return self.live_files.table
 
     @functools.cached_property
-    def num_files(self) -> int:
-        return int(self.files.num_rows)
+    def described_files(self) -> pa.Table:
+        """The same with the text of the doc mappings that they name by reference."""
+        return self.describe(self.files)
 
-    @functools.cached_property
+    def describe(self, files: pa.Table) -> pa.Table:
+        """Some of the files with the text of the doc mappings that they name by reference."""
+        return restore_doc_mappings(files, self.doc_mappings)
+
+    @property
+    def num_files(self) -> int:
+        return self._totals.num_files
+
+    @property
     def num_records(self) -> int:
         """The records of all live splits; those of unknown count are left out."""
-        return int(pc.sum(self.files["num_records"], min_count=0).as_py())
+        return self._totals.num_records
+
+    @property
+    def total_bytes(self) -> int:
+        return self._totals.num_bytes
 
     @functools.cached_property
-    def total_bytes(self) -> int:
-        return int(pc.sum(self.files["size"], min_count=0).as_py())
+    def _totals(self) -> _Totals:
+        """Summed up part by part: to count the files is no reason to hold them all."""
+        totals = _Totals(0, 0, 0)
+        for table in self.live_files.tables(columns=["num_records", "size"]):
+            totals = _Totals(
+                totals.num_files + table.num_rows,
+                totals.num_records + int(pc.sum(table["num_records"], min_count=0).as_py()),
+                totals.num_bytes + int(pc.sum(table["size"], min_count=0).as_py()),
+            )
+        return totals
 
     @property
     def doc_mappings(self) -> dict[str, str]:

@@ -15,6 +15,7 @@ from indextables.ops.answers import answer_schema, one_row
 from indextables.ops.newest_checkpoint import newest_checkpoint
 from indextables.ops.skipped_files import SKIPPED_FILES_SCHEMA, skip_rows
 from indextables.protocol.state_manifest import StateManifest
+from indextables.state.changes import NO_CHANGES
 from indextables.state.compaction import needs_compaction
 from indextables.transaction_log import TransactionLog
 
@@ -74,5 +75,5 @@ def _layout(state: StateManifest | None, config: Config) -> dict[str, Any]:
         "num_manifests": len(state.manifests),
         "num_tombstones": len(state.tombstones),
         "tombstone_ratio": len(state.tombstones) / num_entries if num_entries else 0.0,
-        "needs_compaction": needs_compaction(state, 0, config),
+        "needs_compaction": needs_compaction(state, NO_CHANGES, config),
     }

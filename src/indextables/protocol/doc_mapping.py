@@ -7,11 +7,14 @@ one mapping share it. It is the first 16 characters of the SHA-256 in URL-safe b
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.errors import SchemaError
 from indextables.protocol.actions import Add
@@ -50,14 +53,6 @@ def without_registry(configuration: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in configuration.items() if not key.startswith(REGISTRY_PREFIX)}
 
 
-def canonical_references(registry: Mapping[str, str], used: object) -> dict[str, str]:
-    return {}
-
-
-def used_references(tables: object) -> set[str]:
-    return set()
-
-
 def deduplicate(adds: Sequence[Add]) -> tuple[list[Add], dict[str, str]]:
     """Adds that name their mappings by hash, and the configuration entries that hold those mappings."""
     entries: dict[str, str] = {}
@@ -73,6 +68,60 @@ def deduplicate(adds: Sequence[Add]) -> tuple[list[Add], dict[str, str]]:
         entries.setdefault(REGISTRY_PREFIX + reference, add.doc_mapping_json)
         slim.append(msgspec.structs.replace(add, doc_mapping_ref=reference, doc_mapping_json=None))
     return slim, entries
+
+
+def used_references(tables: Iterable[pa.Table]) -> set[str]:
+    """The references to doc mappings that some files hold, gathered part by part."""
+    found: set[str | None] = set()
+    for table in tables:
+        found.update(pc.unique(table["doc_mapping_ref"]).to_pylist())
+    return {reference for reference in found if reference is not None}
+
+
+def canonical_references(registry: Mapping[str, str], used: Iterable[str]) -> dict[str, str]:
+    """The hash of the mapping behind each reference, where the reference is another.
+
+    A reference that leads nowhere, or to what is no JSON, is left alone.
+    """
+    found: dict[str, str] = {}
+    for reference in used:
+        with contextlib.suppress(KeyError, SchemaError):
+            canonical = doc_mapping_hash(registry[reference])
+            if canonical != reference:
+                found[reference] = canonical
+    return found
+
+
+def replace_references(files: pa.Table, references: Mapping[str, str]) -> pa.Table:
+    """The same files, their doc mappings named by other references; what is not in `references` stays."""
+    old = pa.array(references.keys(), pa.string())
+    new = pa.array(references.values(), pa.string())
+    column = files["doc_mapping_ref"]
+    replaced = pc.coalesce(new.take(pc.index_in(column, value_set=old)), column)
+    at = files.schema.get_field_index("doc_mapping_ref")
+    return files.set_column(at, files.schema.field(at), replaced)
+
+
+def restore_doc_mappings(files: pa.Table, registry: Mapping[str, str]) -> pa.Table:
+    """The files with the text of the mappings that they name by reference, in a column that holds each text once.
+
+    A text that a file carries itself stays; a reference that leads nowhere leaves it null.
+    """
+    known = pa.array(registry.keys(), pa.string())
+    texts = pa.array(registry.values(), pa.string())
+    batches = files.select(["doc_mapping_ref", "doc_mapping_json"]).to_batches()
+    chunks = [_restored(batch.column(0), batch.column(1), known, texts) for batch in batches]
+    at = files.schema.get_field_index("doc_mapping_json")
+    field = pa.field("doc_mapping_json", pa.dictionary(pa.int32(), pa.string()))
+    return files.set_column(at, field, pa.chunked_array(chunks, field.type).unify_dictionaries())
+
+
+def _restored(references: Any, carried: Any, known: Any, texts: Any) -> Any:
+    own = carried.dictionary_encode()
+    every = pc.unique(pa.concat_arrays([texts, own.dictionary]))
+    by_reference = pc.index_in(texts, value_set=every).take(pc.index_in(references, value_set=known))
+    carried_at = pc.index_in(own.dictionary, value_set=every).take(own.indices)
+    return pa.DictionaryArray.from_arrays(pc.coalesce(carried_at, by_reference), every)
 
 
 def _canonical(value: Any) -> Any:

@@ -24,20 +24,20 @@ def pruned_files(reader: LogReader, config: Config, where: str, max_staleness_se
     choose = functools.partial(_keep, parse_predicate(where))
     snapshot, tables = reader.file_tables(choose, max_staleness_seconds=max_staleness_seconds)
     pruned = [prune_table(table, where, snapshot, config) for table in tables]
-    return pa.concat_tables(pruned) if pruned else FILES_SCHEMA.empty_table()
+    return snapshot.describe(pa.concat_tables(pruned) if pruned else FILES_SCHEMA.empty_table())
 
 
 def stream_files(reader: LogReader, config: Config, where: str | None) -> Iterator[pa.Table]:
     """The newest files that may hold a matching row, manifest by manifest, so that they never stand in memory all."""
-    if where is None:
-        yield from reader.stream_tables(lambda snapshot: None)[1]
-        return
-    snapshot, tables = reader.stream_tables(functools.partial(_keep, parse_predicate(where)))
+    choose = functools.partial(_keep, None if where is None else parse_predicate(where))
+    snapshot, tables = reader.stream_tables(choose)
     for table in tables:
-        yield prune_table(table, where, snapshot, config)
+        yield snapshot.describe(table if where is None else prune_table(table, where, snapshot, config))
 
 
-def _keep(predicate: Predicate, snapshot: Snapshot) -> Keep:
+def _keep(predicate: Predicate | None, snapshot: Snapshot) -> Keep | None:
+    if predicate is None:
+        return None
     bound = bind(predicate, snapshot.schema)
 
     def keep(bounds: Bounds, is_typed: bool) -> bool:

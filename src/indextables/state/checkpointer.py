@@ -37,7 +37,7 @@ from indextables.state.older_writer import write_older
 from indextables.state.reader import StateReader
 from indextables.state.verification import Verifier
 from indextables.state.writer import ComputeBounds, StateWriter
-from indextables.state.written import DamagedStateError, WrittenCheckpoint
+from indextables.state.written import PlaceTakenError, WrittenCheckpoint
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Checkpointer:
                 return self._write_renormalised(snapshot, references, config)
             try:
                 return self._write(segment, snapshot, config)
-            except DamagedStateError:
+            except PlaceTakenError:
                 self._commit(Empty("CHECKPOINT"), config)
                 wanted = None
                 raise
@@ -123,11 +123,11 @@ class Checkpointer:
                 segment, snapshot = self._reader.lazy_snapshot()
             try:
                 written = self._write(segment, snapshot, config, compact=True)
-            except DamagedStateError:
+            except PlaceTakenError:
                 self._commit(Empty("COMPACT"), config)
                 raise
             if written.state is not None and not is_compact(written.state, config):
-                raise DamagedStateError(f"cannot compact version {snapshot.version}: another writer was first")
+                raise PlaceTakenError(f"cannot compact version {snapshot.version}: another writer was first")
             return written
 
         written = self._several_times(attempt, config)
@@ -154,7 +154,7 @@ class Checkpointer:
             wait=backoff(
                 config[settings.STATE_RETRY_BASE_DELAY_MS], config[settings.STATE_RETRY_MAX_DELAY_MS], self._clock
             ),
-            retry=tenacity.retry_if_exception_type((DamagedStateError, DamagedBaseError, ObjectNotFoundError)),
+            retry=tenacity.retry_if_exception_type((PlaceTakenError, DamagedBaseError, ObjectNotFoundError)),
             after=distrust,
             sleep=self._clock.sleep,
             reraise=True,

@@ -2,7 +2,8 @@
 
 A file is written aside, synced and renamed, and ends with its own hash, which is checked before it is first mapped: a
 damaged Arrow file in memory would end the process. The directory is the user's own; when it cannot be had, or is not
-safe, nothing is kept and everything still works. Its size is bounded: the files used longest ago go first.
+safe, nothing is kept and everything still works. Its size is bounded, and so is what stays open in memory: what was
+used longest ago goes first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ logger = logging.getLogger(__name__)
 
 _HASH_BYTES = 32
 _SUFFIX = ".arrow"
-_MOST_OPEN = 256
+_MOST_OPEN_BYTES = 128 << 20
+
+_Identity = tuple[int, int, int]
 
 
 class DecodedManifests:
@@ -36,18 +39,23 @@ class DecodedManifests:
         chosen = config[settings.CACHE_DISK_PATH] or os.path.join(_user_cache(), "indextables")
         self._directory = os.path.join(chosen, "manifests") if config[settings.CACHE_DISK_ENABLED] else None
         self._lock = threading.Lock()
-        self._open: cachetools.LRUCache[str, pa.Table] = cachetools.LRUCache(maxsize=_MOST_OPEN)
+        self._open: cachetools.LRUCache[str, pa.Table] = cachetools.LRUCache(_MOST_OPEN_BYTES, _num_bytes)
+        self._whole: dict[str, _Identity] = {}
 
     def get(self, key: str, decode: Callable[[], pa.Table]) -> pa.Table:
         """The table of a manifest whose name is the hash of its content."""
         name = os.path.basename(key)
         with self._lock:
             known = self._open.get(name)
-        table = known if known is not None else self._load(name)
+        if known is not None:
+            return known
+        table = self._load(name)
         if table is None:
             table = decode()
-            self._store(name, table)
-        with self._lock:
+            if self._store(name, table):
+                mapped = self._load(name)
+                table = table if mapped is None else mapped
+        with self._lock, contextlib.suppress(ValueError):  # it is larger than all that may stay open
             self._open[name] = table
         return table
 
@@ -59,16 +67,19 @@ class DecodedManifests:
             return None
         path = self._path(name)
         try:
-            if not _is_own(path):
+            facts = os.lstat(path)
+            if not _is_own(facts):
                 return None
             with pa.memory_map(path) as mapped:
                 buffer = mapped.read_buffer()
-            if not _is_whole(buffer):
-                raise ValueError("its hash does not fit")
+            if self._whole.get(name) != _identity(facts):
+                if not _is_whole(buffer):
+                    raise ValueError("its hash does not fit")
+                os.utime(path)
+                self._whole[name] = _identity(os.lstat(path))
             table = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, buffer.size - _HASH_BYTES))).read_all()
             if not table.schema.equals(FILES_SCHEMA):
                 raise ValueError("it was made by another version")
-            os.utime(path)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, pa.ArrowException) as error:
@@ -78,29 +89,32 @@ class DecodedManifests:
             return None
         return table
 
-    def _store(self, name: str, table: pa.Table) -> None:
+    def _store(self, name: str, table: pa.Table) -> bool:
+        """Whether the table stands on disk now."""
         if self._directory is None:
-            return
+            return False
         try:
+            if table.nbytes > self._max_bytes:
+                return False
             _make_private(self._directory)
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_file(sink, table.schema) as writer:
-                writer.write_table(table)
-            data = sink.getvalue()
-            if data.size + _HASH_BYTES > self._max_bytes:
-                return
-            self._write(name, data)
+            self._write(name, table)
+            self._whole[name] = _identity(os.lstat(self._path(name)))
             self._evict()
         except OSError as error:
             logger.info("cannot keep decoded manifests in %s: %s", self._directory, error)
+            return False
+        return True
 
-    def _write(self, name: str, data: pa.Buffer) -> None:
+    def _write(self, name: str, table: pa.Table) -> None:
         path = self._path(name)
         temporary = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
         try:
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(data)
-                file.write(hashlib.sha256(data).digest())
+                with pa.ipc.new_file(file, table.schema) as writer:
+                    writer.write_table(table)
+                file.flush()
+                with open(temporary, "rb") as written:
+                    file.write(hashlib.file_digest(written, "sha256").digest())
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -135,8 +149,16 @@ def _make_private(directory: str) -> None:
         raise PermissionError(f"{directory} belongs to somebody else, or others may write it")
 
 
-def _is_own(path: str) -> bool:
-    facts = os.lstat(path)
+def _num_bytes(table: pa.Table) -> int:
+    return int(table.nbytes)
+
+
+def _identity(facts: os.stat_result) -> _Identity:
+    """By what a file is known to be the one that was checked before."""
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def _is_own(facts: os.stat_result) -> bool:
     return stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid()
 
 

@@ -5,19 +5,21 @@ A manifest of ours is named by its content, so what was decoded once is right fo
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import contextlib
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.config import Config, settings
 from indextables.errors import CheckpointCorruptionError, ObjectNotFoundError
 from indextables.log.base import DamagedBaseError
-from indextables.log.files import Keep
+from indextables.log.files import Keep, rows_left
 from indextables.log.pools import Pools
 from indextables.protocol.file_columns import relative_paths
 from indextables.protocol.file_entry import is_our_name
@@ -27,8 +29,21 @@ from indextables.state.decoded import DecodedManifests
 from indextables.store import ObjectStore
 
 STATE_READING = "state-reading"
+_CORES = os.cpu_count() or 1
 # The decoder uses all cores by itself: more manifests at once than cores only wait for each other.
-_decoders = threading.BoundedSemaphore(os.cpu_count() or 1)
+_decoders = threading.BoundedSemaphore(_CORES)
+
+
+class _Reading(NamedTuple):
+    """A manifest that is being read."""
+
+    future: concurrent.futures.Future[None]
+    found: list[pa.Table]
+    num_entries: int
+
+    def result(self) -> pa.Table:
+        self.future.result()
+        return self.found.pop()
 
 
 class ManifestReader:
@@ -39,17 +54,40 @@ class ManifestReader:
         self._pools = pools
         self._workers = config[settings.STATE_READ_PARALLELISM]
         self._timeout_seconds = config[settings.CHECKPOINT_READ_TIMEOUT_SECONDS]
+        self._most_entries_ahead = (_CORES + 1) * config[settings.STATE_ENTRIES_PER_MANIFEST]
         self._decoded = DecodedManifests(config)
 
     def tables(self, infos: Sequence[ManifestInfo], state_version: int) -> Iterator[pa.Table]:
-        """The manifests one after the other; as many are under way at once as may be read side by side."""
+        """The manifests one after the other, the next ones under way: as many as may be read side by side, and no more
+        than memory should hold."""
         wanted = [(resolve_manifest_path(info.path, state_version), info.num_entries) for info in infos]
-        for start in range(0, len(wanted), self._workers):
-            share = wanted[start : start + self._workers]
-            yield from self._pools.map(STATE_READING, self._read, share, workers=self._workers)
+        if len(wanted) <= 1 or self._workers == 1:
+            yield from (self._read(key, num_entries) for key, num_entries in wanted)
+            return
+        under_way: collections.deque[_Reading] = collections.deque()
+        try:
+            for key, num_entries in wanted:
+                while under_way and self._is_enough(under_way, num_entries):
+                    yield under_way.popleft().result()
+                under_way.append(self._begin(key, num_entries))
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for reading in under_way:
+                reading.future.cancel()
 
-    def _read(self, wanted: tuple[str, int]) -> pa.Table:
-        key, num_entries = wanted
+    def _is_enough(self, under_way: Collection[_Reading], next_entries: int) -> bool:
+        held = sum(reading.num_entries for reading in under_way)
+        return len(under_way) >= self._workers or held + next_entries > self._most_entries_ahead
+
+    def _begin(self, key: str, num_entries: int) -> _Reading:
+        found: list[pa.Table] = []
+        future = self._pools.submit(
+            STATE_READING, lambda: found.append(self._read(key, num_entries)), workers=self._workers
+        )
+        return _Reading(future, found, num_entries)
+
+    def _read(self, key: str, num_entries: int) -> pa.Table:
         table = self._decoded.get(key, lambda: self._decode(key)) if is_our_name(key) else self._decode(key)
         if table.num_rows != num_entries:
             raise CheckpointCorruptionError(
@@ -88,7 +126,7 @@ class StateFiles:
         self.state = state
         self._manifests = manifests
 
-    def tables(self, keep: Keep | None = None) -> Iterator[pa.Table]:
+    def tables(self, keep: Keep | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         infos = [
             info
             for info in self.state.manifests
@@ -97,6 +135,6 @@ class StateFiles:
         dead = pa.array(self.state.tombstones, pa.string())
         try:
             for table in self._manifests.tables(infos, self.state.state_version):
-                yield table if not len(dead) else table.filter(pc.invert(pc.is_in(table["path"], value_set=dead)))
+                yield rows_left(table, dead, columns)
         except CheckpointCorruptionError as error:
             raise DamagedBaseError(error.message, version=self.state.state_version) from error

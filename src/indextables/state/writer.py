@@ -7,9 +7,10 @@ be missing or written anew at any time: the log alone decides what the table is.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -18,49 +19,60 @@ import pyarrow.compute as pc
 from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import (
-    CheckpointValidationError,
     CheckpointWriteError,
     ObjectExistsError,
     ObjectNotFoundError,
+    StorageError,
 )
 from indextables.log.base import DamagedBaseError
 from indextables.log.reader import LogReader
-from indextables.log.segment import Segment, find_version
+from indextables.log.segment import Segment
 from indextables.log.snapshot import Snapshot
-from indextables.protocol.actions import Add, Metadata, Remove
-from indextables.protocol.doc_mapping import registry_of, without_registry
+from indextables.protocol.actions import Metadata
+from indextables.protocol.doc_mapping import registry_of, replace_references, without_registry
 from indextables.protocol.file_entry import encode_manifest, manifest_name
-from indextables.protocol.file_table import AddedFile, files_table
-from indextables.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
-from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY, state_keys
+from indextables.protocol.file_table import files_table
+from indextables.protocol.last_checkpoint import LastCheckpoint
+from indextables.protocol.names import LOG_DIRECTORY, state_keys
 from indextables.protocol.state_manifest import (
     ManifestInfo,
     StateManifest,
     encode_state_manifest,
     resolve_manifest_path,
 )
-from indextables.state.compaction import needs_compaction, sorted_chunks
-from indextables.state.manifests import StateFiles
+from indextables.state.changes import changes_since, kept_of, sum_of_sizes
+from indextables.state.compaction import ReadFiles, laid_out, needs_compaction
 from indextables.state.reader import StateReader
-from indextables.state.written import DamagedStateError, WrittenCheckpoint
+from indextables.state.reuse import MANIFESTS, ReusedManifests
+from indextables.state.written import (
+    WrittenCheckpoint,
+    check_same,
+    check_version_is_there,
+    prefer,
+    put_hint,
+    refuse_damaged,
+)
 from indextables.store import ObjectStore
 
 logger = logging.getLogger(__name__)
-
-_MANIFESTS = f"{LOG_DIRECTORY}/manifests"
-
 
 ComputeBounds = Callable[[pa.Table, Metadata], dict[str, tuple[str | None, str | None]] | None]
 """The bounds of the partition columns over some files; None where nothing is known."""
 
 
-@dataclasses.dataclass(frozen=True)
-class WrittenState:
-    """A state that stands in the store, and whether this call put it there."""
+class _PutManifest(NamedTuple):
+    key: str
+    info: ManifestInfo
+    num_bytes: int
+    plain_bytes: int
+    size_of_files: int
+
+
+class _Built(NamedTuple):
+    """A state to be put, and the manifests that were put for it."""
 
     state: StateManifest
-    is_new: bool
-    num_bytes: int
+    manifests: Sequence[_PutManifest]
 
 
 class StateWriter:
@@ -84,114 +96,98 @@ class StateWriter:
         snapshot: Snapshot,
         *,
         compact: bool = False,
-        references: object = None,
+        references: Mapping[str, str] | None = None,
     ) -> WrittenCheckpoint:
-        """The state of a snapshot: adopted where it is there, else written on the newest one before it."""
+        """The state of a snapshot: adopted where it is there, else written on the newest one before it.
+
+        A compacted state may name doc mappings by other `references`, which the snapshot's registry must know.
+        """
         existing = self._states.state_at(snapshot.version)
         if existing is not None:
-            _check_same(existing, snapshot)
-            return WrittenCheckpoint(hint_of(existing), is_new=False, state=existing)
-        base = None if compact else self._base(segment, snapshot.version)
+            return self._adopt(existing, snapshot)
+        built = None if compact or references else self._on_base(reader, segment, snapshot)
+        return self._put(built or self._compacted(snapshot, references or {}), snapshot)
+
+    def _on_base(self, reader: LogReader, segment: Segment, snapshot: Snapshot) -> _Built | None:
+        """The state with what is new since the newest one before it; None where there is none that can be built on, or
+        it must be compacted."""
+        readable = range(segment.oldest - 1, snapshot.version)
+        older = sorted((at for at in segment.checkpoints if at in readable), reverse=True)
+        base = next((state for at in older if (state := self._states.state_at(at))), None)
+        if base is None:
+            return None
         try:
-            planned = None if base is None else self._incremental(reader, base, snapshot)
+            return self._incremental(reader, base, snapshot)
         except DamagedBaseError as error:
             logger.warning("not building on the state of version %d: %s", error.version, error.message)
-            planned = None
-        if planned is None or needs_compaction(planned[0], planned[2], self._config):
-            state, num_bytes = self._compacted(snapshot)
-        else:
-            state, num_bytes = self._with_new_manifest(*planned[:2])
-        return self._put(state, snapshot, num_bytes)
-
-    def _base(self, segment: Segment, version: int) -> StateManifest | None:
-        older = [at for at in segment.checkpoints if segment.oldest - 1 <= at < version]
-        return next((state for at in sorted(older, reverse=True) if (state := self._states.state_at(at))), None)
-
-    def _incremental(
-        self, reader: LogReader, base: StateManifest, snapshot: Snapshot
-    ) -> tuple[StateManifest, pa.Table, int] | None:
-        """The state on top of `base`, the table of its new files, and how many were removed; None where it must be
-        compacted, because a path of the base came back."""
-        added: dict[str, AddedFile] = {}
-        removed: set[str] = set()
-        timestamp_ms = snapshot.timestamp_ms
-        for file in reader.read_versions(range(base.state_version + 1, snapshot.version + 1)):
-            timestamp_ms = max(base.version_timestamp or 0, file.timestamp_ms)
-            for action in file.actions:
-                if isinstance(action, Add):
-                    added[action.path] = AddedFile(action, file.version, timestamp_ms)
-                elif isinstance(action, Remove):
-                    added.pop(action.path, None)
-                    removed.add(action.path)
-        self._check_manifests(base)
-        in_base = self._live_in(base, [*added, *removed])
-        if any(path in in_base for path in added) or set(added) & set(base.tombstones):
             return None
-        dead = sorted(removed & in_base)
-        infos = tuple(_by_log_path(info, base.state_version) for info in base.manifests)
+
+    def _incremental(self, reader: LogReader, base: StateManifest, snapshot: Snapshot) -> _Built | None:
+        reused = ReusedManifests(self._store, base, self._config)
+        changes = changes_since(base, reader.read_versions(range(base.state_version + 1, snapshot.version + 1)))
+        kept = kept_of(base, changes, self._states.manifests)
+        if kept is None:
+            return None
+        new = files_table(changes.added.values())
         state = msgspec.structs.replace(
-            self._frame(snapshot), manifests=infos, tombstones=tuple(sorted({*base.tombstones, *dead}))
+            self._frame(snapshot, kept.num_files + new.num_rows, kept.total_bytes + sum_of_sizes(new)),
+            manifests=tuple(_by_log_path(info, base.state_version) for info in base.manifests),
+            tombstones=tuple(sorted({*base.tombstones, *kept.dead})),
         )
-        return state, files_table(added.values()), len(dead)
+        if needs_compaction(state, changes, self._config):
+            return None
+        written = self._put_manifests(lambda _: iter([new]), snapshot)
+        with self._writing(snapshot.version):
+            reused.keep_young(written[-1].key if written else None)
+        infos = (*state.manifests, *(each.info for each in written))
+        return _Built(msgspec.structs.replace(state, manifests=infos), written)
 
-    def _check_manifests(self, base: StateManifest) -> None:
-        """See that what is to be referenced is there: a copy of it in a local cache proves nothing."""
-        for info in base.manifests:
-            key = resolve_manifest_path(info.path, base.state_version)
-            try:
-                self._store.head(key)
-            except ObjectNotFoundError as error:
-                raise DamagedBaseError(f"`{key}` is missing", version=base.state_version) from error
+    def _compacted(self, snapshot: Snapshot, references: Mapping[str, str]) -> _Built:
+        if not snapshot.doc_mappings.keys() >= set(references.values()):
+            raise CheckpointWriteError(
+                f"cannot write the state of version {snapshot.version} of `{self._store.location.url}` because its "
+                "files would refer to doc mappings that the table does not hold"
+            )
+        written = self._put_manifests(lambda columns: snapshot.live_files.tables(columns=columns), snapshot, references)
+        frame = self._frame(
+            snapshot, sum(each.info.num_entries for each in written), sum(each.size_of_files for each in written)
+        )
+        return _Built(msgspec.structs.replace(frame, manifests=tuple(each.info for each in written)), written)
 
-    def _live_in(self, base: StateManifest, paths: Sequence[str]) -> set[str]:
-        if not paths:
-            return set()
-        wanted = pa.array(paths, pa.string())
-        found: set[str] = set()
-        for table in StateFiles(base, self._states.manifests).tables():
-            found.update(pc.filter(table["path"], pc.is_in(table["path"], value_set=wanted)).to_pylist())
-        return found
-
-    def _with_new_manifest(self, state: StateManifest, new: pa.Table) -> tuple[StateManifest, int]:
-        if not new.num_rows:
-            return state, 0
-        assert state.metadata is not None  # noqa: S101 - the frame of every state of ours holds it
-        info, num_bytes = self._put_manifest(new, state.metadata)
-        return msgspec.structs.replace(state, manifests=(*state.manifests, info)), num_bytes
-
-    def _compacted(self, snapshot: Snapshot) -> tuple[StateManifest, int]:
-        size = self._config[settings.STATE_ENTRIES_PER_MANIFEST]
-        written = [
-            self._put_manifest(chunk, snapshot.metadata)
-            for chunk in sorted_chunks(snapshot.files, snapshot.partition_columns, size)
+    def _put_manifests(
+        self, read: ReadFiles, snapshot: Snapshot, references: Mapping[str, str] | None = None
+    ) -> list[_PutManifest]:
+        types = {name: snapshot.schema.field(name).type for name in snapshot.partition_columns}
+        return [
+            self._put_manifest(replace_references(chunk, references) if references else chunk, snapshot)
+            for chunk in laid_out(read, types, self._config[settings.STATE_ENTRIES_PER_MANIFEST])
         ]
-        infos = tuple(info for info, _ in written)
-        return msgspec.structs.replace(self._frame(snapshot), manifests=infos), sum(size for _, size in written)
 
-    def _put_manifest(self, files: pa.Table, metadata: Metadata) -> tuple[ManifestInfo, int]:
+    def _put_manifest(self, files: pa.Table, snapshot: Snapshot) -> _PutManifest:
         data = encode_manifest(files, codec=self._codec, level=self._level)
         name = manifest_name(data)
         # Put again where it is there already: its age protects it from garbage collection.
-        self._store.put(f"{_MANIFESTS}/{name}", data)
+        with self._writing(snapshot.version):
+            self._store.put(f"{MANIFESTS}/{name}", data)
         versions = pc.min_max(files["added_at_version"]).as_py()
         info = ManifestInfo(
             path=f"manifests/{name}",
             num_entries=files.num_rows,
             min_added_at_version=versions["min"],
             max_added_at_version=versions["max"],
-            partition_bounds=self._bounds(files, metadata) if metadata.partition_columns else None,
+            partition_bounds=self._bounds(files, snapshot.metadata) if snapshot.partition_columns else None,
             live_entry_count=files.num_rows,
         )
-        return info, len(data)
+        return _PutManifest(f"{MANIFESTS}/{name}", info, len(data), files.nbytes, sum_of_sizes(files))
 
-    def _frame(self, snapshot: Snapshot) -> StateManifest:
+    def _frame(self, snapshot: Snapshot, num_files: int, total_bytes: int) -> StateManifest:
         """The state without its manifests."""
         configuration = snapshot.metadata.configuration
         return StateManifest(
             state_version=snapshot.version,
             created_at=self._clock.now_ms(),
-            num_files=snapshot.num_files,
-            total_bytes=snapshot.total_bytes,
+            num_files=num_files,
+            total_bytes=total_bytes,
             schema_registry=registry_of(configuration),
             metadata=msgspec.structs.replace(snapshot.metadata, configuration=without_registry(configuration)),
             protocol=snapshot.protocol,
@@ -201,33 +197,53 @@ class StateWriter:
             version_txn_id=snapshot.txn_id,
         )
 
-    def _put(self, state: StateManifest, snapshot: Snapshot, num_bytes: int) -> WrittenCheckpoint:
+    def _put(self, built: _Built, snapshot: Snapshot) -> WrittenCheckpoint:
+        state, hint = built.state, hint_of(built.state)
         data = encode_state_manifest(state, codec=self._codec, level=self._level)
-        self._check_version_is_there(state.state_version)
+        check_version_is_there(self._store, self._states, state.state_version)
         try:
-            self._store.put_if_absent(state_keys(state.state_version)[0], data)
-        except ObjectExistsError:
-            existing = self._states.state_at(state.state_version)
-            if existing is None:
-                raise DamagedStateError(
-                    f"cannot write the state of version {state.state_version} of `{self._store.location.url}` because "
-                    "a damaged one stands in its place",
-                    hint="a checkpoint commits an empty version and writes its state",
-                ) from None
-            _check_same(existing, snapshot)
-            return WrittenCheckpoint(hint_of(existing), is_new=False, state=existing)
-        self._put_hint(state)
-        return WrittenCheckpoint(hint_of(state), is_new=True, num_bytes=num_bytes + len(data), state=state)
+            with self._writing(state.state_version):
+                self._store.put_if_absent(state_keys(state.state_version)[0], data)
+        except ObjectExistsError as error:
+            return self._adopt(self._existing(state.state_version, error), snapshot)
+        with self._writing(state.state_version):
+            put_hint(self._store, hint)
+        num_bytes = len(data) + sum(each.num_bytes for each in built.manifests)
+        plain_bytes = sum(each.plain_bytes for each in built.manifests)
+        return WrittenCheckpoint(hint, is_new=True, num_bytes=num_bytes, plain_bytes=plain_bytes, state=state)
 
-    def _check_version_is_there(self, version: int) -> None:
-        """A table that was deleted meanwhile, and perhaps made anew, must not get a state of its former life."""
-        if find_version(self._store, version) is None and self._states.state_at(version - 1) is None:
+    def _adopt(self, state: StateManifest, snapshot: Snapshot) -> WrittenCheckpoint:
+        check_same(snapshot.version, state.version_txn_id, snapshot)
+        hint = hint_of(state)
+        prefer(self._store, self._states.hint(), hint)
+        return WrittenCheckpoint(hint, is_new=False, state=state)
+
+    def _existing(self, version: int, refusal: ObjectExistsError) -> StateManifest:
+        """The state that stands where another was to be put."""
+        found = self._states.state_at(version)
+        if found is not None:
+            return found
+        try:
+            self._store.head(state_keys(version)[0])
+        except ObjectNotFoundError:
             raise CheckpointWriteError(
-                f"cannot write a state of `{self._store.location.url}` because the version is gone: {version}"
-            )
+                f"cannot write the state of version {version} of `{self._store.location.url}` because the store says "
+                "that it is there, and it is not"
+            ) from refusal
+        raise refuse_damaged(self._store, version) from refusal
 
-    def _put_hint(self, state: StateManifest) -> None:
-        self._store.put(f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}", encode_last_checkpoint(hint_of(state)))
+    @contextlib.contextmanager
+    def _writing(self, version: int) -> Iterator[None]:
+        """What the store refuses becomes an error about the state of a version; that a key is taken is no refusal."""
+        try:
+            yield
+        except ObjectExistsError:
+            raise
+        except StorageError as error:
+            raise CheckpointWriteError(
+                f"cannot write the state of version {version} of `{self._store.location.url}`: {error.message}",
+                hint=error.hint,
+            ) from error
 
 
 def hint_of(state: StateManifest) -> LastCheckpoint:
@@ -247,11 +263,3 @@ def _by_log_path(info: ManifestInfo, state_version: int) -> ManifestInfo:
     """The manifest by its path from the log, which means the same in every state."""
     path = resolve_manifest_path(info.path, state_version).removeprefix(f"{LOG_DIRECTORY}/")
     return msgspec.structs.replace(info, path=path)
-
-
-def _check_same(state: StateManifest, snapshot: Snapshot) -> None:
-    if state.version_txn_id is not None and snapshot.txn_id is not None and state.version_txn_id != snapshot.txn_id:
-        raise CheckpointValidationError(
-            f"cannot use the state of version {state.state_version} because it stands for the transaction "
-            f"`{state.version_txn_id}`, and the log holds `{snapshot.txn_id}` there: two kinds of writers are at work"
-        )

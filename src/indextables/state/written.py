@@ -14,7 +14,7 @@ from indextables.protocol.state_manifest import StateManifest
 from indextables.store import ObjectStore
 
 
-class DamagedStateError(CheckpointValidationError):
+class PlaceTakenError(CheckpointValidationError):
     """What stands in the place of a checkpoint is not what should be there: it needs a version of its own."""
 
 
@@ -47,8 +47,8 @@ def check_version_is_there(store: ObjectStore, bases: BaseSource, version: int) 
         )
 
 
-def refuse_damaged(store: ObjectStore, version: int) -> DamagedStateError:
-    return DamagedStateError(
+def refuse_damaged(store: ObjectStore, version: int) -> PlaceTakenError:
+    return PlaceTakenError(
         f"cannot write the checkpoint of version {version} of `{store.location.url}` because a damaged one stands in "
         "its place",
         hint="a checkpoint commits an empty version and writes its state",
