@@ -10,10 +10,8 @@ from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from indextables.errors import CheckpointCorruptionError, CheckpointError
-from indextables.log.replay import VersionFile
 from indextables.log.segment import Checkpoints, Segment, segment_from, whole_segment
 from indextables.log.snapshot import Snapshot
-from indextables.protocol.version_file import mark_of
 from indextables.store import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -44,9 +42,9 @@ class BaseSource(Protocol):
 class BaseChoice:
     """Chooses the states to start from: those that verify, are not distrusted, and belong to this table."""
 
-    def __init__(self, bases: BaseSource, read_version: Callable[[int], VersionFile], url: str) -> None:
+    def __init__(self, bases: BaseSource, mark_at: Callable[[int], str | None], url: str) -> None:
         self._bases = bases
-        self._read_version = read_version
+        self._mark_at = mark_at
         self._url = url
         self._distrusted: set[int] = set()
 
@@ -91,7 +89,7 @@ class BaseChoice:
         """Whether a state stands for the version that is there, where both say who they are."""
         if not base.txn_id or not segment.covers(base.version):
             return True
-        return mark_of(self._read_version(base.version).actions) in (None, base.txn_id)
+        return self._mark_at(base.version) in (None, base.txn_id)
 
 
 def refuse_unread_state(segment: Segment, url: str) -> NoReturn:

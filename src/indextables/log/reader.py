@@ -21,10 +21,10 @@ from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError, RetentionError
 from indextables.log.base import BaseChoice, BaseSource, DamagedBaseError, refuse_unread_state
-from indextables.log.cache import MAX_VERSIONS, LogCache
+from indextables.log.cache import LogCache
 from indextables.log.files import Keep
 from indextables.log.metrics import REPLAY, LogMetrics
-from indextables.log.pools import VERSION_READING, InlinePools, Pools
+from indextables.log.pools import InlinePools, Pools
 from indextables.log.replay import (
     BrokenChainError,
     VersionFile,
@@ -32,15 +32,13 @@ from indextables.log.replay import (
     fold,
     head_of,
     newest_definitions,
-    recorded_time_ms,
 )
 from indextables.log.segment import Segment, find_version, grow_segment, reachable_text, version_files
 from indextables.log.snapshot import Head, Snapshot
+from indextables.log.versions import VersionReader
 from indextables.log.walk_back import walk_back
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.features import check_readable
-from indextables.protocol.names import version_key
-from indextables.protocol.version_file import decode_version, mark_of
 from indextables.store import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -70,14 +68,11 @@ class LogReader:
         self._plain = not config[settings.TRANSACTION_USE_OPTIMIZED]
         self._replays = not config[settings.CHECKPOINT_ENABLED]
         self._keeps = not self._plain and config[settings.TRANSACTION_CACHE_ENABLED]
-        self._pools = InlinePools() if self._plain or not store.is_remote else pools
-        self._workers = config[settings.CHECKPOINT_PARALLELISM]
-        self._timeout_seconds = config[settings.CHECKPOINT_READ_TIMEOUT_SECONDS]
         ttl_seconds = config[settings.TRANSACTION_CACHE_EXPIRATION_SECONDS]
         self.cache = LogCache(ttl_seconds, clock.monotonic, enabled=self._keeps)
+        self._versions = VersionReader(store, config, self.cache, InlinePools() if self._plain else pools)
         self._lock = threading.RLock()
-        self._choice = BaseChoice(bases, self.read_version, self.url)
-        self._listed: Segment | None = None
+        self._choice = BaseChoice(bases, self.mark_at, self.url)
         self._segment: Segment | None = None
         self._head: Head | None = None
         self._tip: Snapshot | None = None
@@ -96,7 +91,7 @@ class LogReader:
                 self.forget()
                 newest = self._choice.whole_segment if self._replays else self._choice.newest_segment
                 segment = newest(self.store)
-            self._listed = segment
+            self._versions.newest = segment
             self._segment = segment if self._keeps else None
             self.cache.versions_list.put("newest", (segment, asked_at))
             return segment
@@ -148,24 +143,15 @@ class LogReader:
 
     def read_version(self, version: int) -> VersionFile:
         """One version file, decoded and checked."""
-        cached: VersionFile | None = self.cache.versions.get(version)
-        if cached is not None:
-            return cached
-        file = self._read(version)
-        self.cache.versions.put(version, file)
-        return file
+        return self._versions.read(version)
 
     def read_versions(self, versions: Iterable[int]) -> list[VersionFile]:
-        """Several version files, side by side where that pays; only what fits into the cache goes through it."""
-        wanted = list(versions)
-        kept = set(wanted[-MAX_VERSIONS:])
-        return self._pools.map(
-            VERSION_READING,
-            lambda version: self.read_version(version) if version in kept else self._read(version),
-            wanted,
-            workers=self._workers,
-            timeout_seconds=self._timeout_seconds,
-        )
+        """Several version files, side by side where that pays."""
+        return self._versions.read_many(versions)
+
+    def mark_at(self, version: int) -> str | None:
+        """By what the next version knows this one, if it can."""
+        return self._versions.mark_at(version)
 
     def head(self) -> tuple[Segment, Head]:
         """The newest version, its protocol and metadata; never its files."""
@@ -358,7 +344,7 @@ class LogReader:
             follower = self.read_version(wanted + 1).info
         except CorruptLogError:
             return
-        own = mark_of(self.read_version(wanted).actions)
+        own = self.mark_at(wanted)
         if follower is not None and follower.parent_txn_id not in (None, own):
             raise self._unreachable(segment, wanted)
 
@@ -370,16 +356,6 @@ class LogReader:
         return RetentionError(
             f"cannot read version {wanted} of `{self.url}` because it has the versions {reachable_text(segment)}"
         )
-
-    def _read(self, version: int) -> VersionFile:
-        # Nothing above the newest version tells whether it is still the file that was listed; its e-tag does.
-        newest = self._listed
-        e_tag = newest.newest_file.e_tag if newest and newest.newest_file and newest.newest == version else None
-        actions = decode_version(self.store.get(version_key(version), e_tag=e_tag), version, self.store.location)
-        timestamp_ms = recorded_time_ms(version, actions)
-        if timestamp_ms is None:
-            timestamp_ms = self.store.head(version_key(version)).modified_ms
-        return VersionFile(version, actions, timestamp_ms)
 
 
 _all_readers: weakref.WeakSet[LogReader] = weakref.WeakSet()

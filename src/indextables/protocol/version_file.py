@@ -35,6 +35,7 @@ _MAX_GZIP_MEMBERS = 1000
 _LINES_ALWAYS_ALLOWED = 100_000
 _MIN_MEAN_LINE_BYTES = 20
 _LONGEST_QUOTE = 200
+_FIRST_LINE_BYTES = 64 << 10
 _REPAIR_HINT = (
     "a crash or another program damaged it; older versions still open by number, and "
     "`REPAIR INDEXFILES TRANSACTION LOG` writes a clean log from what is whole"
@@ -112,6 +113,31 @@ def mark_of(actions: Sequence[Action]) -> str | None:
     if info is not None:
         return info.txn_id
     return next((action.id for action in actions if isinstance(action, Metadata)), None)
+
+
+def peek_mark(data: bytes, version: int, table: Location) -> str | None:
+    """The mark of a version file, from its first line where that is enough: a version may hold many thousands."""
+    line = _first_line(data)
+    if line is not None:
+        try:
+            action = _decode_line(line, table)
+        except _BadLineError as bad:
+            _refuse(version, f"line 1{bad}")
+        if isinstance(action, CommitInfo):
+            return action.txn_id
+    return mark_of(decode_version(data, version, table))
+
+
+def _first_line(data: bytes) -> bytes | None:
+    """The first line, or None where it is no commit line or too long to tell."""
+    start = data[:_FIRST_LINE_BYTES]
+    if data.startswith(_GZIP):
+        try:
+            start = zlib.decompressobj(wbits=_GZIP_WBITS).decompress(data, _FIRST_LINE_BYTES)
+        except zlib.error:
+            return None
+    line, found, _ = start.partition(b"\n")
+    return line if found and line.startswith(b'{"commitInfo":') else None
 
 
 def _encode_line(action: Action) -> bytes:

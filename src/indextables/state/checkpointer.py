@@ -31,6 +31,7 @@ from indextables.log.transaction import CommitResult, Transaction
 from indextables.protocol.doc_mapping import REGISTRY_PREFIX, canonical_references, used_references
 from indextables.protocol.features import NEW_TABLE_PROTOCOL, WRITER_VERSION
 from indextables.protocol.names import state_keys
+from indextables.protocol.state_manifest import StateManifest
 from indextables.state.clean_up import CleanedUp, Cleaner
 from indextables.state.compaction import is_compact
 from indextables.state.older_writer import write_older
@@ -42,6 +43,7 @@ from indextables.state.written import PlaceTakenError, WrittenCheckpoint
 logger = logging.getLogger(__name__)
 
 _WORKERS = 2
+_COMPACT = "COMPACT"
 _SECONDS_BETWEEN_CLEAN_UPS = 600.0
 
 
@@ -119,12 +121,12 @@ class Checkpointer:
             if references:
                 return self._write_renormalised(snapshot, references, config)
             if self._is_taken(segment, snapshot, config):
-                self._commit(Empty("COMPACT"), config)
+                self._commit(Empty(_COMPACT), config)
                 segment, snapshot = self._reader.lazy_snapshot()
             try:
                 written = self._write(segment, snapshot, config, compact=True)
             except PlaceTakenError:
-                self._commit(Empty("COMPACT"), config)
+                self._commit(Empty(_COMPACT), config)
                 raise
             if written.state is not None and not is_compact(written.state, config):
                 raise PlaceTakenError(f"cannot compact version {snapshot.version}: another writer was first")
@@ -212,7 +214,16 @@ class Checkpointer:
         if config[settings.STATE_FORMAT] != "avro" or not keys:
             return False
         state = self._states.state_at(snapshot.version)
-        return state is None or not is_compact(state, config) or self._verifier.verify(snapshot.version, keys) is None
+        if state is None or not is_compact(state, config) or not self._is_sorted(state, snapshot):
+            return True
+        return self._verifier.verify(snapshot.version, keys) is None
+
+    def _is_sorted(self, state: StateManifest, snapshot: Snapshot) -> bool:
+        """Whether the files of a state surely stand in the order of their partitions."""
+        if len(state.manifests) <= 1 or not snapshot.partition_columns:
+            return True
+        info = self._reader.read_version(snapshot.version).info
+        return info is not None and info.operation == _COMPACT
 
     def _upgrade(self, config: Config) -> bool:
         """Avro states need protocol 4: an older table is raised first, in a commit of its own."""

@@ -59,6 +59,11 @@ class DecodedManifests:
             self._open[name] = table
         return table
 
+    def remember(self, key: str, table: pa.Table) -> None:
+        """Keep the table of a manifest that this process has just encoded, in memory alone."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._open[os.path.basename(key)] = table
+
     def _path(self, name: str) -> str:
         return os.path.join(self._directory or "", name + _SUFFIX)
 

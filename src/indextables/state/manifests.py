@@ -57,6 +57,10 @@ class ManifestReader:
         self._most_entries_ahead = (_CORES + 1) * config[settings.STATE_ENTRIES_PER_MANIFEST]
         self._decoded = DecodedManifests(config)
 
+    def remember(self, key: str, files: pa.Table) -> None:
+        """Keep the files of a manifest that was just put: whoever reads it next is likely this process."""
+        self._decoded.remember(key, files)
+
     def tables(self, infos: Sequence[ManifestInfo], state_version: int) -> Iterator[pa.Table]:
         """The manifests one after the other, the next ones under way: as many as may be read side by side, and no more
         than memory should hold."""

@@ -13,7 +13,6 @@ from indextables.log.reader import LogReader
 from indextables.protocol.file_entry import is_our_name, verify_manifest
 from indextables.protocol.names import state_keys
 from indextables.protocol.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
-from indextables.protocol.version_file import mark_of
 from indextables.state.reader import StateReader
 from indextables.state.retention import Verified
 from indextables.store import ObjectMeta
@@ -83,10 +82,9 @@ class Verifier:
         if not txn_id:
             return True
         try:
-            actions = self._reader.read_version(version).actions
+            return self._reader.mark_at(version) in (None, txn_id)
         except (ObjectNotFoundError, CorruptLogError):
             return False
-        return mark_of(actions) in (None, txn_id)
 
     def _is_whole(self, info: ManifestInfo, version: int, objects: Mapping[str, ObjectMeta] | None) -> bool:
         key = resolve_manifest_path(info.path, version)

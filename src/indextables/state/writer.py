@@ -169,6 +169,7 @@ class StateWriter:
         # Put again where it is there already: its age protects it from garbage collection.
         with self._writing(snapshot.version):
             self._store.put(f"{MANIFESTS}/{name}", data)
+        self._states.manifests.remember(f"{MANIFESTS}/{name}", files)
         versions = pc.min_max(files["added_at_version"]).as_py()
         info = ManifestInfo(
             path=f"manifests/{name}",
