@@ -46,6 +46,13 @@ def build(path: Path, count: int) -> None:
     log.checkpoint()
 
 
+def compact(path: Path, options: Mapping[str, str]) -> None:
+    """Compact the state of a table with other settings."""
+    log = it.TransactionLog(path, options={**WITHOUT_CACHE, **options})
+    log.add_files([])
+    log.checkpoint()
+
+
 def shared_table(directory: Path, count: int) -> Path:
     """A table of so many files that several benchmarks read, built where it is not there yet."""
     path = directory / f"ours-{count}"

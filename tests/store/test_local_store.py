@@ -567,8 +567,8 @@ def test_local_settled_listing_is_read_once(monkeypatch):
     directory = VirtualDirectory(0.004, 0.0)
     directory.toggle("a")
     monkeypatch.setattr(listings, "os", directory)
-    remembered = listings.Listings(VirtualClock(directory), lambda name: name == "hidden")
-    directory.toggle("hidden")
+    remembered = listings.Listings(VirtualClock(directory), lambda name: name == ".hidden")
+    directory.toggle(".hidden")
     for _ in range(2):
         assert remembered.names("d") == ["a"]
     directory.now += 3

@@ -6,6 +6,7 @@ dropped. Every refusal is a `ValueError` that says why.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -40,12 +41,15 @@ _DOUBTFUL_PATH = r"^/|:|(^|/)\.{0,2}(/|$)|^_transaction_log(/|$)|[\x00-\x1f\x7f]
 _LONGEST_QUOTE = 200
 
 
-def conform_files(found: pa.Table, defaults: dict[str, Any] | None = None) -> pa.Table:
-    """A table of wire names as one of `FILES_SCHEMA`. `defaults` stand in for required fields that are not there."""
+def conform_files(
+    found: pa.Table, defaults: dict[str, Any] | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """A table of wire names as one of `FILES_SCHEMA`, or of some of its columns. `defaults` stand in for required
+    fields that are not there."""
     meanings = {"has_footer_offsets": False, "partition_values": [], **(defaults or {})}
-    columns = [_column(found, field, meanings.get(field.name)) for field in FILES_SCHEMA]
-    files = pa.Table.from_arrays(columns, schema=FILES_SCHEMA)
-    for name in _NEVER_NEGATIVE:
+    schema = FILES_SCHEMA if columns is None else pa.schema([FILES_SCHEMA.field(name) for name in columns])
+    files = pa.Table.from_arrays([_column(found, field, meanings.get(field.name)) for field in schema], schema=schema)
+    for name in set(_NEVER_NEGATIVE).intersection(schema.names):
         least = pc.min(files[name]).as_py()
         if least is not None and least < 0:
             raise ValueError(f"its field `{WIRE_NAMES[name]}` holds {least}, which is below zero")

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import msgspec
@@ -130,16 +130,17 @@ def has_our_schema(data: bytes) -> bool:
         return False
 
 
-def decode_manifest(path: str, name: str | None = None) -> pa.Table:
-    """The file table of a manifest on local disk. Paths stand as they were written. Errors call the file `name`."""
+def decode_manifest(path: str, name: str | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    """The file table of a manifest on local disk, or some columns of it. Paths stand as they were written. Errors call
+    the file `name`."""
     name = name or path
     try:
         with open(path, "rb") as file:
             num_records = avro_container.num_records(file.read())
-        found = _read_avro(path)
+        found = _read_avro(path, columns)
         if found.num_rows != num_records:
             raise ValueError(f"it announces {num_records} files, and {found.num_rows} are there")
-        return conform_files(found)
+        return conform_files(found, columns=columns)
     except (ValueError, pa.ArrowException) as error:
         raise CheckpointCorruptionError(f"cannot read `{name}` because {error}") from error
 
@@ -174,12 +175,15 @@ def _batches(files: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from piece.combine_chunks().to_batches()
 
 
-def _read_avro(path: str) -> Any:
+def _read_avro(path: str, columns: Sequence[str] | None) -> Any:
     """As a URL, since a path's brackets and stars would be patterns."""
     url = "file://" + urllib.parse.quote(os.path.abspath(path))
     context = SessionContext(SessionConfig().with_target_partitions(1))
     try:
-        return context.read_avro(url, file_extension="").to_arrow_table()
+        frame = context.read_avro(url, file_extension="")
+        if columns is not None:
+            frame = frame.select(*(f'"{WIRE_NAMES[name]}"' for name in columns))
+        return frame.to_arrow_table()
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of the decoder is no Exception

@@ -44,23 +44,34 @@ class DecodedManifests:
 
     def get(self, key: str, decode: Callable[[], pa.Table]) -> pa.Table:
         """The table of a manifest whose name is the hash of its content."""
-        name = os.path.basename(key)
-        with self._lock:
-            known = self._open.get(name)
-        if known is not None:
-            return known
-        table = self._load(name)
+        table = self.find(key)
         if table is None:
             table = decode()
+            name = os.path.basename(key)
             if self._store(name, table):
                 mapped = self._load(name)
                 table = table if mapped is None else mapped
-        with self._lock, contextlib.suppress(ValueError):  # it is larger than all that may stay open
-            self._open[name] = table
+            self.remember(key, table)
         return table
 
+    def find(self, key: str) -> pa.Table | None:
+        """The table of a manifest, where it is kept in memory or on disk."""
+        name = os.path.basename(key)
+        with self._lock:
+            known = self._open.get(name)
+        if known is None:
+            known = self._load(name)
+            if known is not None:
+                self.remember(key, known)
+        return known
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether what is decoded once is kept on disk, for this process and others."""
+        return self._directory is not None
+
     def remember(self, key: str, table: pa.Table) -> None:
-        """Keep the table of a manifest that this process has just encoded, in memory alone."""
+        """Keep the table of a manifest in memory, unless it is larger than all that may be kept."""
         with self._lock, contextlib.suppress(ValueError):
             self._open[os.path.basename(key)] = table
 

@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from typing import cast
 
 import msgspec
@@ -50,8 +51,9 @@ def read_state_manifest(data: bytes, key: str, *, timeout_seconds: float) -> Sta
     return decode_foreign_state(data, key, timeout_seconds=timeout_seconds)
 
 
-def read_manifest(path: str, key: str, *, timeout_seconds: float) -> pa.Table:
-    """The file table of a manifest that stands on local disk at `path`, and in the log under `key`."""
+def read_manifest(path: str, key: str, *, timeout_seconds: float, columns: Sequence[str] | None = None) -> pa.Table:
+    """The file table of a manifest that stands on local disk at `path`, and in the log under `key`: at least these
+    columns of it."""
     global _used_decoder  # noqa: PLW0603 - one flag for the process, set once
     if file_entry.is_our_name(key) and not _forked_after_use:
         with open(path, "rb") as file:
@@ -60,7 +62,7 @@ def read_manifest(path: str, key: str, *, timeout_seconds: float) -> pa.Table:
         if file_entry.has_our_schema(data):
             del data
             _used_decoder = True
-            return file_entry.decode_manifest(path, key)
+            return file_entry.decode_manifest(path, key, columns=columns)
     return decode_foreign_manifest(path, key, timeout_seconds=timeout_seconds)
 
 

@@ -34,6 +34,14 @@ _CORES = os.cpu_count() or 1
 _decoders = threading.BoundedSemaphore(_CORES)
 
 
+class _Wanted(NamedTuple):
+    """A manifest to be read: at least these columns of it."""
+
+    key: str
+    num_entries: int
+    columns: Sequence[str] | None
+
+
 class _Reading(NamedTuple):
     """A manifest that is being read."""
 
@@ -61,19 +69,21 @@ class ManifestReader:
         """Keep the files of a manifest that was just put: whoever reads it next is likely this process."""
         self._decoded.remember(key, files)
 
-    def tables(self, infos: Sequence[ManifestInfo], state_version: int) -> Iterator[pa.Table]:
-        """The manifests one after the other, the next ones under way: as many as may be read side by side, and no more
-        than memory should hold."""
-        wanted = [(resolve_manifest_path(info.path, state_version), info.num_entries) for info in infos]
+    def tables(
+        self, infos: Sequence[ManifestInfo], state_version: int, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.Table]:
+        """The manifests one after the other, at least these columns of them, the next ones under way: as many as may be
+        read side by side, and no more than memory should hold."""
+        wanted = [_Wanted(resolve_manifest_path(info.path, state_version), info.num_entries, columns) for info in infos]
         if len(wanted) <= 1 or self._workers == 1:
-            yield from (self._read(key, num_entries) for key, num_entries in wanted)
+            yield from map(self._read, wanted)
             return
         under_way: collections.deque[_Reading] = collections.deque()
         try:
-            for key, num_entries in wanted:
-                while under_way and self._is_enough(under_way, num_entries):
+            for each in wanted:
+                while under_way and self._is_enough(under_way, each.num_entries):
                     yield under_way.popleft().result()
-                under_way.append(self._begin(key, num_entries))
+                under_way.append(self._begin(each))
             while under_way:
                 yield under_way.popleft().result()
         finally:
@@ -84,25 +94,32 @@ class ManifestReader:
         held = sum(reading.num_entries for reading in under_way)
         return len(under_way) >= self._workers or held + next_entries > self._most_entries_ahead
 
-    def _begin(self, key: str, num_entries: int) -> _Reading:
+    def _begin(self, wanted: _Wanted) -> _Reading:
         found: list[pa.Table] = []
-        future = self._pools.submit(
-            STATE_READING, lambda: found.append(self._read(key, num_entries)), workers=self._workers
-        )
-        return _Reading(future, found, num_entries)
+        future = self._pools.submit(STATE_READING, lambda: found.append(self._read(wanted)), workers=self._workers)
+        return _Reading(future, found, wanted.num_entries)
 
-    def _read(self, key: str, num_entries: int) -> pa.Table:
-        table = self._decoded.get(key, lambda: self._decode(key)) if is_our_name(key) else self._decode(key)
-        if table.num_rows != num_entries:
+    def _read(self, wanted: _Wanted) -> pa.Table:
+        table = self._cached(wanted) if is_our_name(wanted.key) else self._decode(wanted)
+        if table.num_rows != wanted.num_entries:
             raise CheckpointCorruptionError(
-                f"cannot read `{key}` because it holds {table.num_rows} files, and its state announces {num_entries}"
+                f"cannot read `{wanted.key}` because it holds {table.num_rows} files, and its state announces "
+                f"{wanted.num_entries}"
             )
         return table
 
-    def _decode(self, key: str) -> pa.Table:
+    def _cached(self, wanted: _Wanted) -> pa.Table:
+        """The manifest as it is kept; where nothing is kept for long, a few columns are decoded alone."""
+        if wanted.columns is not None and not self._decoded.is_on_disk:
+            known = self._decoded.find(wanted.key)
+            return self._decode(wanted) if known is None else known
+        return self._decoded.get(wanted.key, lambda: self._decode(wanted._replace(columns=None)))
+
+    def _decode(self, wanted: _Wanted) -> pa.Table:
+        key = wanted.key
         try:
             with self._on_disk(key) as path, _decoders:
-                table = guarded.read_manifest(path, key, timeout_seconds=self._timeout_seconds)
+                table = guarded.read_manifest(path, key, timeout_seconds=self._timeout_seconds, columns=wanted.columns)
             return relative_paths(table, self._store.location)
         except (ObjectNotFoundError, FileNotFoundError) as error:
             raise CheckpointCorruptionError(f"cannot read `{key}` because it is not there") from error
@@ -138,7 +155,12 @@ class StateFiles:
         ]
         dead = pa.array(self.state.tombstones, pa.string())
         try:
-            for table in self._manifests.tables(infos, self.state.state_version):
+            for table in self._manifests.tables(infos, self.state.state_version, _with_path(columns)):
                 yield rows_left(table, dead, columns)
         except CheckpointCorruptionError as error:
             raise DamagedBaseError(error.message, version=self.state.state_version) from error
+
+
+def _with_path(columns: Sequence[str] | None) -> Sequence[str] | None:
+    """Tombstones go by path, whatever is asked for."""
+    return None if columns is None else list(dict.fromkeys(["path", *columns]))

@@ -47,12 +47,17 @@ class Listings:
             if sighting.names is not None:
                 return sighting.names
             now = self._clock.monotonic()
-            names = sorted(name for name in os.listdir(handle) if not self._is_hidden(name))
+            names = self._visible(os.listdir(handle))
         finally:
             os.close(handle)
         settled = now - sighting.since > _SETTLED_SECONDS
         self._remember(directory, sighting._replace(names=names if settled else None))
         return names
+
+    def _visible(self, names: list[str]) -> list[str]:
+        """The names that are not hidden, sorted. What could be begins with a dot or is not ASCII, which is quick to
+        see of the many thousand names of a log."""
+        return sorted([name for name in names if (name[0] != "." and name.isascii()) or not self._is_hidden(name)])
 
     def _look(self, directory: str, facts: os.stat_result) -> _Sighting:
         stamp = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns)
