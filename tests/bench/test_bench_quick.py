@@ -38,6 +38,7 @@ _FIGURES = [
     ("second: 300 files to Arrow, local cache warm", _DELTA),
     ("second: 300 files to Arrow, local cache warm", "pyiceberg, plan_files"),
     ("partition: one of 100 of 400 files", "ours, listing it all"),
+    ("partition: one of 100 of 400 files, 100 manifests", "ours, listing it all"),
     ("partition: all 400 files, manifest by manifest", "ours, as one Arrow table"),
     ("partition: all 400 files, manifest by manifest, peak memory", "ours, as one Arrow table"),
     ("state: 5 files added to 300, handle stays open, one after another", _WHOLE),

@@ -76,3 +76,33 @@ def test_bad_predicates_are_refused(log) -> None:
     for where in ("dya = 3", "day = ", "day = 'tuesday'", "length(message) > 3", "message"):
         with pytest.raises(QueryError):
             log.list_files(where=where)
+
+
+def test_files_can_be_had_manifest_by_manifest(tmp_path) -> None:
+    log = it.TransactionLog(tmp_path / "s", options={"state.entriesPerManifest": 4})
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
+    log.initialize(schema, partition_columns=("day",))
+    log.add_files([make_add(f"{n}.split", partition_values={"day": str(n // 4)}) for n in range(20)])
+    log.checkpoint()
+    log.add_files([make_add("late.split", partition_values={"day": "3"})])
+    fresh = it.TransactionLog(log.url)
+    tables = list(fresh.scan_files())
+    assert [table.num_rows for table in tables] == [4, 4, 4, 4, 4, 1]
+    assert pa.concat_tables(tables).equals(fresh.list_files())
+    found = [path for table in fresh.scan_files(where="day = '3'") for path in table["path"].to_pylist()]
+    assert sorted(found) == sorted(fresh.list_files(where="day = '3'")["path"].to_pylist())
+    assert len(found) == 5
+
+
+def test_damage_in_the_middle_of_a_scan_is_an_error_and_the_next_scan_goes_on(tmp_path) -> None:
+    log = it.TransactionLog(tmp_path / "s", options={"state.entriesPerManifest": 4, "cache.disk.enabled": "false"})
+    log.initialize(pa.schema([("id", pa.int64())]))
+    log.add_files([make_add(f"{n}.split") for n in range(20)])
+    log.checkpoint()
+    fresh = it.TransactionLog(log.url, options={"cache.disk.enabled": "false", "state.read.parallelism": 1})
+    last = fresh.states.state_at(1).manifests[-1]
+    (tmp_path / "s" / "_transaction_log" / last.path).unlink()
+    with pytest.raises(it.errors.CheckpointCorruptionError):
+        list(fresh.scan_files())
+    assert fresh.list_files().num_rows == 20
+    assert sum(table.num_rows for table in fresh.scan_files()) == 20
