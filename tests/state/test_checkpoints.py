@@ -193,3 +193,25 @@ def test_no_state_is_written_to_a_table_that_is_gone(url, tmp_path) -> None:
     with pytest.raises(CheckpointWriteError, match="version is gone"):
         log._checkpointer._write(segment, snapshot, Config.resolve(), compact=True)
     assert states(url) == []
+
+
+def test_a_handle_learns_of_states_whenever_they_were_written(url) -> None:
+    log = it.TransactionLog(url, options={"checkpoint.enabled": "false"})
+    commit(log, 1, 8)
+    assert log.reader.segment().checkpoints == {}
+    other = it.TransactionLog(url)
+    other._checkpointer.write(3, other.config)
+    assert set(log.reader.segment().checkpoints) == {3}
+    shutil.rmtree(f"{url}/_transaction_log/state-v{3:020d}")
+    assert log.reader.segment().checkpoints == {}
+
+
+def test_a_checkpoint_that_comes_late_is_built_upon(url) -> None:
+    """The next commits are made before a state in the background is there; the state after it is incremental."""
+    log = it.TransactionLog(url, options={"checkpoint.interval": 1000})
+    log.add_files([make_add(f"old-{number}.split") for number in range(500)])
+    for number in range(5):
+        log.add_files([make_add(f"{number}.split")])
+    log._checkpointer.write(1, log.config)
+    written = log._checkpointer.write(6, log.config)
+    assert [info.num_entries for info in written.state.manifests] == [500, 5]

@@ -105,9 +105,9 @@ class LogReader:
         if not segment.is_partial:
             return segment
         whole = self._choice.whole_segment(self.store)
-        if whole.newest > segment.newest and whole.covers(segment.newest):
+        if whole.oldest <= segment.oldest <= whole.newest + 1:
             # Only the past was asked for: the present must stay the same in the middle of a reading.
-            checkpoints = {at: keys for at, keys in whole.checkpoints.items() if at <= segment.newest}
+            checkpoints = {**whole.checkpoints, **segment.checkpoints}
             whole = dataclasses.replace(segment, oldest=whole.oldest, checkpoints=checkpoints, is_partial=False)
         if self._segment is segment:
             self._segment = whole

@@ -53,14 +53,26 @@ def grow_segment(store: ObjectStore, known: Segment) -> Segment | None:
     if seen is None or (seen.size, seen.e_tag) != (last.size, last.e_tag):
         return None
     versions[known.newest] = seen
-    grown = _run(store, known.newest, versions, {**known.checkpoints, **checkpoints}, oldest=known.oldest)
+    grown = _run(store, known.newest, versions, _joined(known, checkpoints), oldest=known.oldest)
     return dataclasses.replace(grown, is_partial=known.is_partial)
+
+
+def _joined(known: Segment, listed: Checkpoints) -> Checkpoints:
+    """The checkpoints of a listing from the newest version on: all that are there, but for those whose names sort among
+    the older versions, which stay as they were known."""
+    start = version_key(known.newest)
+    joined: dict[int, tuple[str, ...]] = dict(listed)
+    for version, keys in known.checkpoints.items():
+        unseen = tuple(key for key in keys if key < start and key not in joined.get(version, ()))
+        if unseen:
+            joined[version] = (*joined.get(version, ()), *unseen)
+    return joined
 
 
 def segment_from(store: ObjectStore, version: int) -> Segment | None:
     """The newest segment without what is older than a checkpoint that a hint names; None where the hint does not lead
     to a checkpoint and its version."""
-    versions, checkpoints = _list(store, version_key(version - 1) if version > 0 else "")
+    versions, checkpoints = list_from(store, version)
     if version not in versions or version not in checkpoints:
         return None
     return dataclasses.replace(_run(store, version, versions, checkpoints, oldest=version), is_partial=version > 0)
@@ -179,6 +191,5 @@ def version_files(store: ObjectStore, segment: Segment) -> list[int]:
 
 
 def list_from(store: ObjectStore, version: int) -> tuple[dict[int, ObjectMeta], dict[int, tuple[str, ...]]]:
-    """The version files from `version` on, and the states and checkpoints at or above it, in one list call."""
-    versions, checkpoints = _list(store, version_key(version - 1) if version > 0 else "")
-    return versions, {at: keys for at, keys in checkpoints.items() if at >= version}
+    """The version files from `version` on, all states, and the JSON checkpoints from there on, in one list call."""
+    return _list(store, version_key(version - 1) if version > 0 else "")
