@@ -1,7 +1,7 @@
 """SQL text to a `Predicate`: Spark's words and literals, a small grammar, and errors that point at the place.
 
-Whatever the text, the answer is a predicate or a `QueryError`, in time proportional to its length: the text is cut into
-words by sqlglot's Spark tokenizer, read from left to right once, and limited in length and nesting.
+Whatever the text, the answer is a predicate or a `QueryError`, in time proportional to its length: the text is limited
+in length and nesting, and read from left to right once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from indextables.errors import QueryError
 from indextables.predicate import literals
-from indextables.predicate.source import Token, show_place, tokenize
+from indextables.predicate.source import show_place
 from indextables.predicate.values import (
     FLIPPED,
     Always,
@@ -28,6 +28,7 @@ from indextables.predicate.values import (
     Predicate,
     Value,
 )
+from indextables.predicate.words import Token, tokenize
 
 MAX_NESTING = 100
 

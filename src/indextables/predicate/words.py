@@ -1,0 +1,180 @@
+"""The words of a predicate's text, each with its place: Spark's rules, in time proportional to the length."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from indextables.errors import QueryError
+from indextables.predicate.source import check, show_place
+
+# What ends a word, a number and what hangs on it: white space and every character that is a symbol or a quote.
+_APART = r"""\s()\[\]{}<>=!+\-*/%&|^~?@#$:;,.\\'"`"""
+_NEXT = re.compile(
+    rf"""
+      (?P<space>   \s+ | --[^\n\r]* )
+    | (?P<comment> /\* )
+    | (?P<quoted>  (?P<prefix> [rRnN](?=['"]) | [xX](?=') )? ['"`] )
+    | (?P<hex>     0[xX][^{_APART}]* )
+    | (?P<number>  (?P<digits> [0-9]+ (?:\.[0-9]*)? (?:[eE](?:[+-]?[0-9]+)?)? ) (?P<tail> [^{_APART}]* ) )
+    | (?P<word>    [^{_APART}]+ )
+    | (?P<symbol>  <<->> | <=> | <-> | ->> | -\|- | \#>> | \?:: | ~~[*~] | [<>!=:]= | <> | [-=\#&|]> | &[<&]
+                 | :: | \|\| | \?\? | ~[*~] | [^\s'"`] )
+    """,
+    re.VERBOSE,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_SUFFIXES = frozenset({"L", "S", "Y", "D", "F", "BD"})
+
+_HEX = "[0-9a-fA-F]"
+_ESCAPE = rf"\\(?:u{_HEX}{{4}}|U(?:0010|000{_HEX}){_HEX}{{4}}|[01][0-7][0-7]|.)"
+# What is special behind an open quote: escapes, and the quote, which closes unless it is doubled.
+_INSIDE = {quote: re.compile(f"{_ESCAPE}|{quote}{quote}?", re.DOTALL) for quote in "'\""} | {"`": re.compile("``?")}
+# Escapes of one character; any other stands for itself. `%` and `_` keep the backslash, for `LIKE`.
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Token:
+    """A word, a symbol, a quoted name, a string or a number; `kind` says which."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def is_end(self) -> bool:
+        return self.kind == "end"
+
+    @property
+    def is_string(self) -> bool:
+        return self.kind == "string"
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind == "number"
+
+    @property
+    def is_name(self) -> bool:
+        return self.kind in {"word", "name"}
+
+    @property
+    def symbol(self) -> str | None:
+        return self.text if self.kind == "symbol" else None
+
+    def is_word(self, *words: str) -> bool:
+        return self.kind == "word" and self.text.upper() in words
+
+    def is_symbol(self, *symbols: str) -> bool:
+        return self.kind == "symbol" and self.text in symbols
+
+
+def tokenize(text: str) -> list[Token]:
+    """The words of `text`, and an end mark behind them."""
+    check(text)
+    found: list[Token] = []
+    place = 0
+    while match := _NEXT.match(text, place):
+        kind = str(match.lastgroup)
+        start, place = match.span()
+        if kind == "comment":
+            place = _end_of_comment(text, start)
+        elif kind == "quoted":
+            token, place = _read_quoted(text, start, match["prefix"] or "")
+            found.append(token)
+        elif kind == "number":
+            tokens, place = _read_number(match)
+            found += tokens
+        elif kind == "hex":
+            found.append(_read_hex(match.group(), start))
+        elif kind != "space":
+            found.append(Token(kind, match.group(), start))
+    return [*found, Token("end", "", len(text))]
+
+
+def _end_of_comment(text: str, start: int) -> int:
+    """The place behind a comment, which may hold comments."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(text, start):
+        depth += 1 if edge.group() == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    raise _left_open(text, start)
+
+
+def _read_quoted(text: str, start: int, prefix: str) -> tuple[Token, int]:
+    """A string or a name, and the place behind it."""
+    place = start + len(prefix)
+    quote = text[place]
+    if not prefix:
+        value, end = _read_quotes(text, place)
+        return Token("name" if quote == "`" else "string", value, start), end
+    if prefix not in "rR":
+        value, end = _read_quotes(text, place, doubled=False)
+        return Token("other", value, start), end
+    close = text.find(quote, place + 1)
+    if close < 0:
+        raise _left_open(text, place)
+    value, end = text[place + 1 : close], close + 1
+    if text[end : end + 1] == quote:
+        # A doubled quote. What is behind it is a plain string again.
+        more, end = _read_quotes(text, end)
+        value += quote + more
+    return Token("string", value, start), end
+
+
+def _read_quotes(text: str, start: int, *, doubled: bool = True) -> tuple[str, int]:
+    """What is between the quote at `start` and the one that closes it, and the place behind that."""
+    quote = text[start]
+    parts: list[str] = []
+    place = start + 1
+    for special in _INSIDE[quote].finditer(text, place):
+        found = special.group()
+        parts.append(text[place : special.start()])
+        place = special.end()
+        if found[0] == "\\":
+            parts.append(_unescape(found))
+        elif found == quote or not doubled:
+            return _SURROGATES.sub(_join_surrogates, "".join(parts)), special.start() + 1
+        else:
+            parts.append(quote)
+    raise _left_open(text, start)
+
+
+def _unescape(escape: str) -> str:
+    if len(escape) == 2:
+        return _ESCAPES.get(escape[1], escape[1])
+    return chr(int(escape[2:], 16) if escape[1] in "uU" else int(escape[1:], 8))
+
+
+def _join_surrogates(match: re.Match[str]) -> str:
+    """Two halves of a character as that character. Half a character is none, and Spark stores `?`."""
+    return match.group().encode("utf-16", "surrogatepass").decode("utf-16") if len(match.group()) == 2 else "?"
+
+
+def _read_number(match: re.Match[str]) -> tuple[list[Token], int]:
+    """A number, with a suffix as the cast that it means, or a word that starts with digits; and the place behind."""
+    start, digits, tail = match.start(), match["digits"], match["tail"]
+    number = Token("number", digits, start)
+    if not tail[:1].isidentifier():
+        return [number], match.end("digits")
+    if tail.upper() in _SUFFIXES:
+        return [number, Token("symbol", "::", start), Token("word", tail, start)], match.end()
+    return [Token("word", match.group(), start)], match.end()
+
+
+def _read_hex(text: str, start: int) -> Token:
+    try:
+        int(text, 16)
+    except ValueError:
+        return Token("name", text, start)
+    return Token("other", text[2:], start)
+
+
+def _left_open(text: str, start: int) -> QueryError:
+    what = "comment" if text[start] == "/" else "quote"
+    return QueryError(
+        f"cannot read the predicate because it cannot be split into words: a {what} is left open, "
+        f"at {show_place(text, start)}"
+    )
