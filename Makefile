@@ -38,7 +38,7 @@ docs: setup ## Write the generated documents anew
 demo: setup ## Make a table, commit to it from several processes, travel in time, and show the log
 	$(BIN)/python examples/log_tour.py
 
-bench: setup ## Measure against delta-rs in one run, and print the ratios
+bench: setup ## Measure beside delta-rs and pyiceberg in one run, and print the ratios
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python -m bench
 

@@ -189,3 +189,9 @@ WORDS += [
 def test_any_text_is_a_predicate_or_refused(text):
     with contextlib.suppress(QueryError):
         columns(parse_predicate(text))
+
+
+@pytest.mark.parametrize("text", ["a = 1::'int'", "a = 1::n'int'", "a = 1::x'ff'", "a = CAST(1 AS 'int')"])
+def test_the_type_of_a_cast_is_a_word(text) -> None:
+    with pytest.raises(QueryError, match="expected the name of a type"):
+        parse_predicate(text)

@@ -280,7 +280,10 @@ class _Parser:
             self._fail("a column is cast", operand.token)
         arguments: tuple[int, ...] = ()
         if kind is None:
-            kind = self._advance().text.upper()
+            token = self._advance()
+            if token.kind != "word":
+                self._fail("expected the name of a type", token)
+            kind = token.text.upper()
             arguments = self._type_arguments()
         try:
             return _Operand(operand.token, None, literals.cast(operand.value, kind, arguments))
