@@ -1,21 +1,15 @@
 """`formats`: listing a table from an Avro state, and from a JSON checkpoint of the same version.
 
 Each measurement is a new process without a local cache. The JSON checkpoint is gzip, in one file while it fits into the
-default of `checkpoint.maxFileSize`.
+default of `checkpoint.maxFileSize`; it stands beside the Avro state, and the hint names it.
 """
 
 from __future__ import annotations
-
-import shutil
-from pathlib import Path
 
 import indextables as it
 from bench import our_files
 from bench.harness import Figure, Goal, Setting, alternate
 from bench.processes import ms_in_new_process
-from indextables.config import Config, settings
-from indextables.protocol.checkpoint_content import CheckpointContent
-from indextables.protocol.json_checkpoint import encode_json_checkpoint
 
 _JSON = "ours, JSON checkpoint"
 _RATIO = 0.1
@@ -31,7 +25,7 @@ def _run_one(setting: Setting, count: int) -> Figure:
     avro = our_files.shared_table(setting.shared, count)
     in_json = setting.directory / f"json-{count}"
     our_files.copy_table(avro, in_json)
-    _checkpoint_in_json(in_json)
+    it.TransactionLog(in_json, options={**our_files.WITHOUT_CACHE, "state.format": "json"}).checkpoint()
     options = our_files.WITHOUT_CACHE
     times = alternate(
         {
@@ -43,25 +37,3 @@ def _run_one(setting: Setting, count: int) -> Figure:
     )
     goal = Goal(max_ratio=_RATIO, below_ms=_BELOW_MS.get(count))
     return Figure(f"formats: {count} files, Avro state", times["Avro"], times["JSON"], goal, yardstick=_JSON)
-
-
-def _checkpoint_in_json(path: Path) -> None:
-    """Put a JSON checkpoint in the place of the Avro state of the same version."""
-    snapshot = it.TransactionLog(path, options=our_files.WITHOUT_CACHE).snapshot()
-    content = CheckpointContent(
-        version=snapshot.version,
-        timestamp_ms=snapshot.timestamp_ms,
-        txn_id=snapshot.txn_id,
-        protocol=snapshot.protocol,
-        metadata=snapshot.metadata,
-        files=snapshot.files,
-        skips=dict(snapshot.skips),
-        transactions=dict(snapshot.transactions),
-    )
-    max_bytes = Config.resolve()[settings.CHECKPOINT_MAX_FILE_SIZE]
-    for file in encode_json_checkpoint(content, max_bytes=max_bytes, checkpoint_id="0" * 32):
-        (path / file.key).write_bytes(file.data)
-    log = path / "_transaction_log"
-    for derived in [*log.glob("state-v*"), log / "manifests"]:
-        shutil.rmtree(derived)
-    (log / "_last_checkpoint").unlink()

@@ -205,7 +205,7 @@ class Checkpointer:
         registry = snapshot.doc_mappings
         if config[settings.STATE_FORMAT] != "avro" or len(registry) <= most:
             return {}
-        used = used_references(snapshot.live_files.tables())
+        used = used_references(snapshot.live_files.tables(columns=["doc_mapping_ref"]))
         return canonical_references(registry, used) if len(used) > most else {}
 
     def _is_taken(self, segment: Segment, snapshot: Snapshot, config: Config) -> bool:
@@ -227,9 +227,9 @@ class Checkpointer:
 
     def _upgrade(self, config: Config) -> bool:
         """Avro states need protocol 4: an older table is raised first, in a commit of its own."""
-        protocol = self._reader.head()[1].protocol
         if config[settings.STATE_FORMAT] != "avro":
             return False
+        protocol = self._reader.head()[1].protocol
         if min(protocol.min_writer_version, protocol.min_reader_version) >= WRITER_VERSION:
             return False
         return self._commit(UpgradeProtocol(NEW_TABLE_PROTOCOL), config).committed
