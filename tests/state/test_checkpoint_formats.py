@@ -10,11 +10,18 @@ from tests.conftest import SCHEMA, live_paths, make_add
 
 import indextables as it
 from indextables.config import Config
-from indextables.errors import CheckpointCorruptionError, CheckpointValidationError, RetentionError
+from indextables.errors import (
+    CheckpointCorruptionError,
+    CheckpointValidationError,
+    CheckpointWriteError,
+    RetentionError,
+    StorageError,
+)
 from indextables.protocol.json_checkpoint import json_checkpoint_key
 from indextables.protocol.names import LOG_DIRECTORY, state_keys, version_key
 from indextables.protocol.parquet_checkpoint import parquet_checkpoint_key, parquet_sidecar_key
 from indextables.store import open_store
+from indextables.store.faulty import Fault, FaultyStore
 from indextables.store.metered import MeteredStore
 
 FORMATS = ["avro", "json", "parquet"]
@@ -310,3 +317,16 @@ def test_log_lines_tell_of_checkpoints_and_loads(url, caplog) -> None:
         handle(url).list_files()
     assert "created a checkpoint at version 3: 20 files" in caplog.text
     assert "version 3 was loaded from avro-state in" in caplog.text
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_the_store_refuses_is_an_error_about_the_checkpoint(url, kind) -> None:
+    def script(call):
+        return Fault.UNAVAILABLE if call.verb.startswith("put") else Fault.NONE
+
+    store = FaultyStore(open_store(url, Config.resolve()), script)
+    log = it.TransactionLog(url, store=store, options={**NO_CACHE, "state.format": kind})
+    with pytest.raises(CheckpointWriteError, match="checkpoint of version 3") as caught:
+        log.checkpoint()
+    assert isinstance(caught.value.__cause__, StorageError)
+    assert handle(url).snapshot().source == "replay"

@@ -336,7 +336,7 @@ def test_every_refused_write_is_an_error_about_the_state(log, part, fault) -> No
     log._store = FaultyStore(
         log._store, lambda call: fault if part in call.key and call.verb.startswith("put") else Fault.NONE
     )
-    with pytest.raises(CheckpointWriteError, match="state of version 1 of") as failed:
+    with pytest.raises(CheckpointWriteError, match="checkpoint of version 1 of") as failed:
         write(log, snapshot=snapshot)
     assert isinstance(failed.value.__cause__, StorageError)
 

@@ -27,6 +27,7 @@ from indextables.state.written import (
     prefer,
     put_hint,
     refuse_damaged,
+    writing,
 )
 from indextables.store import ObjectStore
 
@@ -47,7 +48,8 @@ def write_older(
     num_bytes = num_files = 0
     try:
         for file in files:
-            store.put_if_absent(file.key, file.data)
+            with writing(store, snapshot.version):
+                store.put_if_absent(file.key, file.data)
             num_bytes += len(file.data)
             num_files += 1
     except ObjectExistsError:
@@ -60,7 +62,8 @@ def write_older(
     hint = _hint(snapshot, kind, clock.now_ms())
     if in_parts:
         hint = msgspec.structs.replace(hint, parts=num_files - 1, checkpoint_id=checkpoint_id)
-    put_hint(store, hint)
+    with writing(store, snapshot.version):
+        put_hint(store, hint)
     return WrittenCheckpoint(hint, is_new=True, num_bytes=num_bytes, plain_bytes=snapshot.files.nbytes)
 
 

@@ -7,9 +7,8 @@ be missing or written anew at any time: the log alone decides what the table is.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +21,6 @@ from indextables.errors import (
     CheckpointWriteError,
     ObjectExistsError,
     ObjectNotFoundError,
-    StorageError,
 )
 from indextables.log.base import DamagedBaseError
 from indextables.log.reader import LogReader
@@ -51,6 +49,7 @@ from indextables.state.written import (
     prefer,
     put_hint,
     refuse_damaged,
+    writing,
 )
 from indextables.store import ObjectStore
 
@@ -137,7 +136,7 @@ class StateWriter:
         if needs_compaction(state, changes, self._config):
             return None
         written = self._put_manifests(lambda _: iter([new]), snapshot)
-        with self._writing(snapshot.version):
+        with writing(self._store, snapshot.version):
             reused.keep_young(written[-1].key if written else None)
         infos = (*state.manifests, *(each.info for each in written))
         return _Built(msgspec.structs.replace(state, manifests=infos), written)
@@ -167,7 +166,7 @@ class StateWriter:
         data = encode_manifest(files, codec=self._codec, level=self._level)
         name = manifest_name(data)
         # Put again where it is there already: its age protects it from garbage collection.
-        with self._writing(snapshot.version):
+        with writing(self._store, snapshot.version):
             self._store.put(f"{MANIFESTS}/{name}", data)
         self._states.manifests.remember(f"{MANIFESTS}/{name}", files)
         versions = pc.min_max(files["added_at_version"]).as_py()
@@ -203,11 +202,11 @@ class StateWriter:
         data = encode_state_manifest(state, codec=self._codec, level=self._level)
         check_version_is_there(self._store, self._states, state.state_version)
         try:
-            with self._writing(state.state_version):
+            with writing(self._store, state.state_version):
                 self._store.put_if_absent(state_keys(state.state_version)[0], data)
         except ObjectExistsError as error:
             return self._adopt(self._existing(state.state_version, error), snapshot)
-        with self._writing(state.state_version):
+        with writing(self._store, state.state_version):
             put_hint(self._store, hint)
         num_bytes = len(data) + sum(each.num_bytes for each in built.manifests)
         plain_bytes = sum(each.plain_bytes for each in built.manifests)
@@ -232,19 +231,6 @@ class StateWriter:
                 "that it is there, and it is not"
             ) from refusal
         raise refuse_damaged(self._store, version) from refusal
-
-    @contextlib.contextmanager
-    def _writing(self, version: int) -> Iterator[None]:
-        """What the store refuses becomes an error about the state of a version; that a key is taken is no refusal."""
-        try:
-            yield
-        except ObjectExistsError:
-            raise
-        except StorageError as error:
-            raise CheckpointWriteError(
-                f"cannot write the state of version {version} of `{self._store.location.url}`: {error.message}",
-                hint=error.hint,
-            ) from error
 
 
 def hint_of(state: StateManifest) -> LastCheckpoint:

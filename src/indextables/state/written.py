@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 
-from indextables.errors import CheckpointValidationError, CheckpointWriteError
+from indextables.errors import CheckpointValidationError, CheckpointWriteError, ObjectExistsError, StorageError
 from indextables.log.base import BaseSource
 from indextables.log.segment import find_version
 from indextables.log.snapshot import Snapshot
@@ -53,6 +55,20 @@ def refuse_damaged(store: ObjectStore, version: int) -> PlaceTakenError:
         "its place",
         hint="a checkpoint commits an empty version and writes its state",
     )
+
+
+@contextlib.contextmanager
+def writing(store: ObjectStore, version: int) -> Iterator[None]:
+    """What the store refuses becomes an error about the checkpoint of a version; that a key is taken is no refusal."""
+    try:
+        yield
+    except ObjectExistsError:
+        raise
+    except StorageError as error:
+        raise CheckpointWriteError(
+            f"cannot write the checkpoint of version {version} of `{store.location.url}`: {error.message}",
+            hint=error.hint,
+        ) from error
 
 
 def prefer(store: ObjectStore, known: LastCheckpoint | None, adopted: LastCheckpoint) -> None:
