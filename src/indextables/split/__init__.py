@@ -1,0 +1,1 @@
+"""One data file: Parquet rows with a full-text index inside."""

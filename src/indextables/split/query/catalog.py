@@ -1,0 +1,87 @@
+"""What a query has to know of a table's fields."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Protocol
+
+Literal = int | float | str | bool | bytes | None
+
+# How a field is indexed; `fields.Kind` has the same texts.
+TEXT, STRING, JSON = "text", "string", "json"
+INT, UINT, FLOAT, BOOL, BYTES, IP = "int", "uint", "float", "bool", "bytes", "ip"
+
+JSON_ROOT = "$"
+"""The key under which the index holds a JSON value that is no object; `literals.JSON_ROOT` is the same."""
+
+
+class Field(Protocol):
+    """A column as the index holds it."""
+
+    @property
+    def column(self) -> str: ...
+
+    @property
+    def name(self) -> str:
+        """Its name inside the index."""
+        ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def type(self) -> str:
+        """The Arrow type as text, for messages."""
+        ...
+
+    @property
+    def tokenizer(self) -> str: ...
+
+    @property
+    def record(self) -> str:
+        """What is kept of a word: `basic`, `freq` or `position`. Only the last can do phrases."""
+        ...
+
+    @property
+    def fast(self) -> bool: ...
+
+
+class Catalog(Protocol):
+    """The fields of a table, and how text becomes what their index holds."""
+
+    @property
+    def fields(self) -> Sequence[Field]: ...
+
+    def find(self, column: str) -> Field | None: ...
+
+    def text_fields(self) -> Sequence[Field]:
+        """The fields that are searched when a query names none."""
+        ...
+
+    def tokens(self, column: str, text: str) -> list[str]:
+        """The words that the index would hold of a text in a column."""
+        ...
+
+    def parse_literal(self, column: str, text: str) -> Literal:
+        """A value of a column as the index holds it. `ValueError` says what was expected."""
+        ...
+
+
+def resolve(catalog: Catalog, path: tuple[str, ...]) -> tuple[Field, tuple[str, ...]] | None:
+    """The field that a name means, and the path inside its JSON. The longest name of a column wins."""
+    for end in range(len(path), 0, -1):
+        field = catalog.find(".".join(path[:end]))
+        if field is not None and (end == len(path) or field.kind == JSON):
+            return field, path[end:]
+    return None
+
+
+def suggest(catalog: Catalog, path: tuple[str, ...]) -> str:
+    """A hint for a name that no field has."""
+    columns = [field.column for field in catalog.fields]
+    close = difflib.get_close_matches(".".join(path)[:100], columns, n=1)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    shown = ", ".join(f"`{column}`" for column in columns[:10])
+    return f"the indexed columns are {shown}{' and others' if len(columns) > 10 else ''}"

@@ -1,0 +1,106 @@
+"""Leaves on numbers, booleans, times, addresses and binary values.
+
+The index holds neither NaN nor a negative zero, so that ranges are those of the numbers.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+
+import tantivy
+
+from indextables.split.query.catalog import BOOL, BYTES, FLOAT, INT, IP, UINT, Catalog, Field, Literal
+from indextables.split.query.tree import Exists, InSet, Leaf, Phrase, Prefix, Range, Term, Wildcard
+from indextables.split.query.values import Unsupported, any_of, literal, refuse
+
+_TYPES = {
+    INT: tantivy.FieldType.Integer,
+    UINT: tantivy.FieldType.Unsigned,
+    FLOAT: tantivy.FieldType.Float,
+    IP: tantivy.FieldType.IpAddr,
+}
+_LEAST: dict[str, Literal] = {INT: -(2**63), UINT: 0, FLOAT: -math.inf, IP: "::"}
+_GREATEST: dict[str, Literal] = {
+    INT: 2**63 - 1,
+    UINT: 2**64 - 1,
+    FLOAT: math.inf,
+    IP: str(ipaddress.IPv6Address(2**128 - 1)),
+}
+
+
+class ValueLeaves:
+    def __init__(self, catalog: Catalog, schema: tantivy.Schema, field: Field) -> None:
+        self._catalog = catalog
+        self._schema = schema
+        self._field = field
+
+    def compile(self, leaf: Leaf) -> tantivy.Query:
+        if isinstance(leaf, Term) or (isinstance(leaf, Phrase) and leaf.slop == 0):
+            return self._equals(self._literal(leaf.text))
+        if isinstance(leaf, InSet):
+            return any_of(self._equals(self._literal(text)) for text in leaf.texts)
+        if isinstance(leaf, Exists):
+            return self._exists(leaf)
+        if not isinstance(leaf, Range):
+            refuse(leaf, self._field, "use a range, as in `[5 TO 10]`" if isinstance(leaf, Prefix | Wildcard) else None)
+        return self._range(leaf)
+
+    def _literal(self, text: str) -> Literal:
+        return literal(self._catalog, self._field, text)
+
+    def _equals(self, value: Literal) -> tantivy.Query:
+        if value is None:
+            return tantivy.Query.empty_query()
+        try:
+            return tantivy.Query.term_query(self._schema, self._field.name, value)
+        except (ValueError, OverflowError) as error:
+            raise Unsupported(f"`{value!r}` is no value of `{self._field.column}`: {error}") from None
+
+    def _exists(self, leaf: Exists) -> tantivy.Query:
+        field = self._field
+        if field.fast:
+            return tantivy.Query.exists_query(field.name)
+        if field.kind == BOOL:
+            return any_of([self._equals(value=True), self._equals(value=False)])
+        if field.kind == BYTES:
+            refuse(leaf, field, "make it a fast field, with `indexing.fastfields`")
+        return self._between(_LEAST[field.kind], _GREATEST[field.kind])
+
+    def _range(self, leaf: Range) -> tantivy.Query:
+        if self._field.kind == BYTES:
+            refuse(leaf, self._field)
+        low = None if leaf.low is None else self._bound(leaf.low)
+        high = None if leaf.high is None else self._bound(leaf.high)
+        if self._field.kind == BOOL:
+            return self._booleans(leaf, low, high)
+        low = _LEAST[self._field.kind] if low is None else low
+        high = _GREATEST[self._field.kind] if high is None else high
+        includes_low, includes_high = leaf.low is None or leaf.includes_low, leaf.high is None or leaf.includes_high
+        return self._between(low, high, includes_low=includes_low, includes_high=includes_high)
+
+    def _bound(self, text: str) -> Literal:
+        value = self._literal(text)
+        if value is None:
+            raise Unsupported(f"`{text[:60]}` is no bound of a range of `{self._field.column}`")
+        return value
+
+    def _between(
+        self, low: Literal, high: Literal, *, includes_low: bool = True, includes_high: bool = True
+    ) -> tantivy.Query:
+        field = self._field
+        try:
+            return tantivy.Query.range_query(
+                self._schema, field.name, _TYPES[field.kind], low, high, includes_low, includes_high
+            )
+        except (ValueError, OverflowError) as error:
+            raise Unsupported(f"the range does not fit `{field.column}` of type `{field.type}`: {error}") from None
+
+    def _booleans(self, leaf: Range, low: Literal, high: Literal) -> tantivy.Query:
+        found = []
+        for value in (False, True):
+            above = low is None or value > bool(low) or (leaf.includes_low and value == low)
+            below = high is None or value < bool(high) or (leaf.includes_high and value == high)
+            if above and below:
+                found.append(self._equals(value))
+        return any_of(found)
