@@ -1,0 +1,291 @@
+"""Extracted indexes on local disk, shared by the processes of one user.
+
+An entry is a directory named by what it holds: the files of an index in `files`, and a record of them. It is filled
+under another name and renamed, so that what has its name is whole, whoever else fills it at the same time and whenever
+a process dies. Whoever uses an entry holds a shared lock on its record, which ends with the process; only entries that
+nobody holds are removed, those used longest ago first. Sizes and times of the files are compared at every use, and
+their checksums once after every start of the machine, as nothing is synced.
+
+Where the cache is switched off, cannot be written or is not the user's own, an index is extracted for one use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import logging
+import os
+import shutil
+import stat
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from indextables.clock import SYSTEM_CLOCK, Clock
+from indextables.config import Config, settings
+from indextables.errors import IndexTablesError
+
+Extract = Callable[[str], Mapping[str, int] | None]
+
+logger = logging.getLogger(__name__)
+
+_FILES = "files"
+_RECORD = "record"
+_TEMPORARY = ".tmp"
+_LOCKS = 64
+_YOUNG_MS = 60_000
+_PIECE_BYTES = 1 << 20
+_TRIES = 3
+
+
+class _File(msgspec.Struct, frozen=True):
+    name: str
+    size: int
+    modified_ns: int
+    crc32: int
+
+
+class _Record(msgspec.Struct, frozen=True):
+    boot: str
+    files: list[_File]
+
+
+class IndexCache:
+    """Directories of extracted indexes, bounded by `cache.disk.maxSize`."""
+
+    def __init__(self, config: Config, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        chosen = config[settings.CACHE_DISK_PATH] or os.path.join(_user_cache(), "indextables")
+        self._max_bytes = config[settings.CACHE_DISK_MAX_SIZE]
+        enabled = config[settings.CACHE_DISK_ENABLED] and self._max_bytes > 0
+        self._root = os.path.join(chosen, "indexes") if enabled else None
+        self._clock = clock
+        self._is_over = False
+        self._locks = [threading.Lock() for _ in range(_LOCKS)]
+
+    @contextlib.contextmanager
+    def directory(self, identity: str, extract: Extract) -> Iterator[str]:
+        """A directory with the files of an index, which stays until the block ends.
+
+        `identity` names the content: place, key, size and e-tag. `extract` fills an empty directory, verifies what it
+        writes, and gives the CRC of each file; those that it does not give are computed.
+        """
+        held = self._hold(identity, extract)
+        if held is not None:
+            path, lock = held
+            try:
+                yield path
+            finally:
+                os.close(lock)
+                if self._is_over:
+                    self._evict_quietly()
+            return
+        private = tempfile.mkdtemp(prefix="indextables-")
+        try:
+            extract(private)
+            yield private
+        finally:
+            shutil.rmtree(private, ignore_errors=True)
+
+    def _hold(self, identity: str, extract: Extract) -> tuple[str, int] | None:
+        if self._root is None:
+            return None
+        name = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+        try:
+            _make_private(self._root)
+            for _ in range(_TRIES):
+                with self._locks[int(name[:8], 16) % _LOCKS]:  # threads extract an index once
+                    lock = self._use(name)
+                    lock = self._fill(name, extract) if lock is None else lock
+                if lock is not None:
+                    return os.path.join(self._root, name, _FILES), lock
+        except IndexTablesError:
+            raise
+        except OSError as error:
+            logger.info("cannot keep extracted indexes in %s: %s", self._root, error)
+        return None
+
+    def _use(self, name: str) -> int | None:
+        """A shared lock on an entry that is there and whole; one that is damaged is dropped."""
+        entry = os.path.join(self._root or "", name)
+        lock = _lock_record(entry, fcntl.LOCK_SH)
+        if lock is None:
+            if os.path.isdir(entry) and not os.path.lexists(os.path.join(entry, _RECORD)):
+                self._remove(entry)
+            return None
+        try:
+            problem = _find_problem(entry, lock)
+            if problem is None:
+                os.utime(lock)
+                return lock
+        except OSError as error:
+            problem = str(error)
+        logger.info("dropping the extracted index %s: %s", name, problem)
+        self._remove(entry)
+        os.close(lock)
+        return None
+
+    def _fill(self, name: str, extract: Extract) -> int | None:
+        """A shared lock on an entry that is made now, or `None` where another process was first."""
+        root = self._root or ""
+        making = os.path.join(root, f"{self._clock.uuid()}{_TEMPORARY}")
+        os.mkdir(making, 0o700)
+        lock = os.open(os.path.join(making, _RECORD), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            files = os.path.join(making, _FILES)
+            os.mkdir(files, 0o700)
+            known = extract(files) or {}
+            record = _Record(
+                _boot_id(), [_describe(files, name, known.get(name)) for name in sorted(os.listdir(files))]
+            )
+            os.write(lock, msgspec.json.encode(record))
+            os.rename(making, os.path.join(root, name))
+        except BaseException as error:
+            os.close(lock)
+            shutil.rmtree(making, ignore_errors=True)
+            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return None
+            raise
+        self._evict_quietly()
+        return lock
+
+    def _evict_quietly(self) -> None:
+        try:
+            self._evict()
+        except OSError as error:
+            logger.info("cannot tidy up %s: %s", self._root, error)
+
+    def _evict(self) -> None:
+        """Remove what was used longest ago, and what a process left behind that died while it filled an entry."""
+        entries = []
+        for entry in os.scandir(self._root):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if entry.name.endswith(_TEMPORARY):
+                    self._remove_left_behind(entry)
+                else:
+                    used = os.stat(os.path.join(entry.path, _RECORD)).st_mtime_ns
+                    entries.append((used, _num_bytes(entry.path), entry.path))
+        excess = sum(size for _, size, _ in entries) - self._max_bytes
+        for _, size, path in sorted(entries):
+            if excess > 0 and self._remove_unused(path):
+                excess -= size
+        self._is_over = excess > 0
+
+    def _remove_left_behind(self, entry: os.DirEntry[str]) -> None:
+        age_ms = self._clock.now_ms() - entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
+        if age_ms < _YOUNG_MS or self._remove_unused(entry.path):
+            return
+        if not os.path.exists(os.path.join(entry.path, _RECORD)):  # it died before it could lock anything
+            shutil.rmtree(entry.path, ignore_errors=True)
+
+    def _remove_unused(self, entry: str) -> bool:
+        lock = _lock_record(entry, fcntl.LOCK_EX)
+        if lock is None:
+            return False
+        try:
+            self._remove(entry)
+        finally:
+            os.close(lock)
+        return True
+
+    def _remove(self, entry: str) -> None:
+        """Take away the name first, so that nobody finds half of an entry. Open files stay readable."""
+        trash = os.path.join(os.path.dirname(entry), f"{self._clock.uuid()}{_TEMPORARY}")
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(entry, trash)
+            shutil.rmtree(trash, ignore_errors=True)
+
+
+def _lock_record(entry: str, kind: int) -> int | None:
+    """A lock on an entry's record, or `None` where there is none to be had at once."""
+    path = os.path.join(entry, _RECORD)
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), os.stat(path)):  # else it was removed before it was locked
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        os.close(lock)
+        raise
+    os.close(lock)
+    return None
+
+
+def _find_problem(entry: str, lock: int) -> str | None:
+    """Why an entry cannot be used."""
+    try:
+        record = msgspec.json.decode(_read_all(lock), type=_Record)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"its record cannot be understood ({error})"
+    files = os.path.join(entry, _FILES)
+    for facts in (os.lstat(entry), os.lstat(files)):
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
+            return "it is not the user's own"
+    for file in record.files:
+        try:
+            facts = os.lstat(os.path.join(files, file.name))
+        except FileNotFoundError:
+            return f"{file.name} is missing"
+        if not stat.S_ISREG(facts.st_mode) or (facts.st_size, facts.st_mtime_ns) != (file.size, file.modified_ns):
+            return f"{file.name} was changed"
+    boot = _boot_id()
+    if not boot or record.boot != boot:
+        if any(_describe(files, file.name) != file for file in record.files):
+            return "a checksum does not fit"
+        _renew(lock, record, boot)
+    return None
+
+
+def _renew(lock: int, record: _Record, boot: str) -> None:
+    """Note that the checksums fit since this start of the machine; whoever does it at once writes the same bytes."""
+    if len(boot) == len(record.boot):
+        os.pwrite(lock, msgspec.json.encode(_Record(boot, record.files)), 0)
+
+
+def _describe(directory: str, name: str, crc32: int | None = None) -> _File:
+    with open(os.path.join(directory, name), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if crc32 is None:
+            crc32 = 0
+            while piece := file.read(_PIECE_BYTES):
+                crc32 = zlib.crc32(piece, crc32)
+    return _File(name, facts.st_size, facts.st_mtime_ns, crc32)
+
+
+def _read_all(handle: int) -> bytes:
+    return os.pread(handle, os.fstat(handle).st_size, 0)
+
+
+def _num_bytes(entry: str) -> int:
+    return sum(file.stat(follow_symlinks=False).st_size for file in os.scandir(os.path.join(entry, _FILES)))
+
+
+def _boot_id() -> str:
+    """By what one start of the machine is told from the next; empty where nobody says."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _user_cache() -> str:
+    return os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+
+
+def _make_private(directory: str) -> None:
+    """The directory, which nobody else may read or write."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    facts = os.lstat(directory)
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o022:
+        raise PermissionError(f"{directory} belongs to somebody else, or others may write it")

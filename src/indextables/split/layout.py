@@ -1,0 +1,198 @@
+"""Where things stand in a split, and the seal that proves it.
+
+    PAR1 | row groups | index members | seal | chunk checksums | term filter | page indexes | Parquet footer | PAR1
+                                      ^ footer start                                                       footer end ^
+
+The directory is JSON in the Parquet footer, under the key `indextables.split`. The seal stands where the footer's range
+starts: the split's id, the file's length, and a hash of everything behind it, so of the checksums, the filter and the
+whole footer with the directory. A file that another tool has rewritten keeps the directory but has no such seal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from indextables.errors import CorruptSplitError
+from indextables.protocol.compression import plain_limit
+
+KEY = "indextables.split"
+LAYOUT_VERSION = 1
+MAGIC = b"PAR1"
+CHECKSUM_BYTES = 4
+
+_SEAL = struct.Struct("<8s16sQ32s")
+_SEAL_MAGIC = b"ITSEAL\x00\x01"
+SEAL_BYTES = _SEAL.size
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_ID_PARTS = struct.Struct("4s2s2s2s6s")
+_MOST_MEMBERS = 10_000
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}", re.ASCII)
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of the index, or the term filter, as it stands in the split; the CRC is of the stored bytes."""
+
+    name: str
+    offset: int
+    length: int
+    codec: Literal["zstd", "none"]
+    raw_length: int
+    crc32: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A segment of the index: which rows it holds."""
+
+    name: str
+    first_row: int
+    num_rows: int
+
+
+class Directory(msgspec.Struct, frozen=True, kw_only=True):
+    """What a split says of itself. Keys that a newer writer adds are passed over."""
+
+    layout_version: int
+    split_id: str
+    num_rows: int
+    num_chunks: int
+    footer_start_offset: int
+    engine: str
+    engine_version: str
+    doc_mapping: str
+    tokenizers: dict[str, Any]
+    segments: list[Segment]
+    members: list[Member]
+    term_filter: Member | None = None
+
+
+def corrupt(key: str, reason: str) -> CorruptSplitError:
+    """The one way to say that a split is damaged."""
+    return CorruptSplitError(f"cannot read the split `{key}` because {reason}")
+
+
+def encode_directory(directory: Directory) -> str:
+    """The directory as text, the same text for the same directory."""
+    return msgspec.json.encode(directory, order="sorted").decode()
+
+
+def decode_directory(text: bytes | str, key: str) -> Directory:
+    """The directory of the split `key`, with every name and offset checked."""
+    try:
+        version = msgspec.json.decode(text, type=_Versioned).layout_version
+        if version != LAYOUT_VERSION:
+            raise corrupt(key, f"its layout version is `{version}`, and this library knows `{LAYOUT_VERSION}`")
+        directory = msgspec.json.decode(text, type=Directory)
+        _id_bytes(directory.split_id)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise corrupt(key, f"its directory cannot be understood ({error})") from error
+    _check_counts(directory, key)
+    _check_members(directory, key)
+    return directory
+
+
+def member_name_problem(name: str) -> str | None:
+    """Why a member may not be called so; what it is called becomes a file in a directory of ours."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        return f"`{name[:80]!a}` is no plain file name"
+    return None
+
+
+def checksums_offset(directory: Directory) -> int:
+    """Where the CRCs of the column chunks start, one after another, by row group and then by column."""
+    return directory.footer_start_offset + SEAL_BYTES
+
+
+def filter_offset(directory: Directory) -> int:
+    """Where the term filter starts, or the page indexes where there is none."""
+    return checksums_offset(directory) + directory.num_chunks * CHECKSUM_BYTES
+
+
+def make_seal(split_id: str, file_length: int, behind: bytes) -> bytes:
+    """The seal over everything that stands behind it."""
+    identity = _id_bytes(split_id)
+    return _SEAL.pack(_SEAL_MAGIC, identity, file_length, _digest(identity, file_length, behind))
+
+
+def check_seal(tail: bytes, key: str, *, size: int) -> str:
+    """The split's id, where the bytes from the footer's start to the end of the file are what was written."""
+    if len(tail) < SEAL_BYTES:
+        raise corrupt(key, "it ends before its seal")
+    magic, identity, length, digest = _SEAL.unpack_from(tail)
+    if magic != _SEAL_MAGIC:
+        raise corrupt(key, "there is no seal before its footer: it is damaged, or another tool has rewritten it")
+    if length != size:
+        raise corrupt(key, f"it was written with {length} bytes and has {size}")
+    if digest != _digest(identity, length, memoryview(tail)[SEAL_BYTES:]):
+        raise corrupt(key, "its footer does not fit its seal")
+    return "-".join(part.hex() for part in _ID_PARTS.unpack(identity))
+
+
+def check_crc(stored: bytes | memoryview, expected: int, key: str, what: str) -> None:
+    """Refuse bytes that are not what was written."""
+    if zlib.crc32(stored) != expected:
+        raise corrupt(key, f"the checksum of {what} does not fit")
+
+
+def _id_bytes(split_id: str) -> bytes:
+    if not _ID.fullmatch(split_id):
+        raise ValueError(f"`{split_id[:40]!a}` is no UUID")
+    return bytes.fromhex(split_id.replace("-", ""))
+
+
+class _Versioned(msgspec.Struct):
+    layout_version: int
+
+
+def _digest(identity: bytes, length: int, behind: bytes | memoryview) -> bytes:
+    hashed = hashlib.sha256(identity + length.to_bytes(8, "little"))
+    hashed.update(behind)
+    return hashed.digest()
+
+
+def _check_counts(directory: Directory, key: str) -> None:
+    if directory.num_rows < 0 or directory.num_chunks < 0 or directory.footer_start_offset < len(MAGIC):
+        raise corrupt(key, "its directory has impossible numbers")
+    first_row = 0
+    for segment in sorted(directory.segments, key=lambda segment: segment.first_row):
+        if segment.first_row != first_row or segment.num_rows < 0:
+            raise corrupt(key, "the segments of its index do not hold each row once")
+        first_row += segment.num_rows
+    if directory.segments and first_row != directory.num_rows:
+        raise corrupt(key, f"its index has {first_row} rows and it has {directory.num_rows}")
+
+
+def _check_members(directory: Directory, key: str) -> None:
+    members = directory.members
+    if len(members) > _MOST_MEMBERS:
+        raise corrupt(key, f"it has over {_MOST_MEMBERS} members")
+    for member in members:
+        problem = member_name_problem(member.name)
+        if problem is not None:
+            raise corrupt(key, f"a member's name {problem}")
+    if len({member.name.casefold() for member in members}) != len(members):
+        raise corrupt(key, "two of its members have one name")
+    _check_places(members, len(MAGIC), directory.footer_start_offset, key)
+    if directory.term_filter is not None:
+        _check_places([directory.term_filter], filter_offset(directory), 1 << 63, key)
+    if sum(member.raw_length for member in members) > plain_limit(sum(member.length for member in members)):
+        raise corrupt(key, "its members unpack to far more than an index could hold")
+
+
+def _check_places(members: Sequence[Member], low: int, high: int, key: str) -> None:
+    for member in members:
+        if member.offset < low or member.length < 0 or member.end > high or member.raw_length < 0:
+            raise corrupt(key, f"its member `{member.name}` stands where no member can")
+        if member.codec == "none" and member.raw_length != member.length:
+            raise corrupt(key, f"the lengths of its member `{member.name}` do not fit")
+        low = member.end

@@ -1,0 +1,366 @@
+"""A split as a file: written to local disk, read from an object store by ranges.
+
+    with SplitFileWriter(path, schema) as writer:
+        writer.write(batch)
+        writer.finish(index_directory, names, ...)
+
+    split = SplitFile.open(store, key, size=..., footer_start_offset=..., footer_end_offset=...)
+
+Opening takes one ranged read. Every byte is verified before it is used: the footer by its seal, each column chunk and
+each member by a CRC.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indextables.clock import SYSTEM_CLOCK, Clock
+from indextables.errors import ObjectNotFoundError, SchemaError, StorageError
+from indextables.split import layout
+from indextables.split.layout import CHECKSUM_BYTES, Directory, Segment, corrupt
+from indextables.split.members import extract_members, write_bytes, write_members
+from indextables.split.rows import RowReader, check_types, chunk_places, leaf_ranges, repeated_columns
+from indextables.split.term_filter import TermFilter
+from indextables.store import ObjectStore
+
+_COMPRESSION_LEVEL = 1
+_GROUP_BYTES = 512 << 10
+_LEAST_CHUNK_BYTES = 16 << 10
+_MOST_GROUP_BYTES = 64 << 20
+_LEAST_GROUP_ROWS = 2_048
+_MOST_GROUP_ROWS = 131_072
+_EARLY_CHUNKS = 16_384
+_EARLY_GROUPS = (16, 256)
+_PACKED_GUESS = 0.4
+_TAIL_BYTES = 512 << 10
+_TRAILER = struct.Struct("<I4s")
+_ARROW_SCHEMA = b"ARROW:schema"
+
+
+class FinishedSplit(NamedTuple):
+    """What an add action says of a split; `uncompressed_size_bytes` is of the rows alone."""
+
+    split_id: str
+    num_bytes: int
+    num_rows: int
+    footer_start_offset: int
+    footer_end_offset: int
+    uncompressed_size_bytes: int
+
+
+class SplitFileWriter:
+    """Writes one split to a local file. Memory is that of one row group."""
+
+    def __init__(self, path: str, schema: pa.Schema, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        if not schema.names:
+            raise SchemaError("cannot write a split because it has no columns")
+        if len(set(schema.names)) != len(schema.names):
+            raise SchemaError("cannot write a split because two of its columns have one name")
+        self.split_id = clock.uuid()
+        self.num_rows = 0
+        self._path = path
+        self._schema = schema
+        self._num_leaves = sum(len(leaves) for leaves in leaf_ranges(schema))
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._arrow_bytes = 0
+        self._num_groups = 0
+        self._written_rows = 0
+        self._leaf_paths = check_types(schema)
+        self._sink = pa.OSFile(path, "wb")
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._writer is not None:
+            with contextlib.suppress(pa.ArrowException, OSError):
+                self._writer.close()
+        self._sink.close()
+
+    @property
+    def num_bytes(self) -> int:
+        """About how long the file would be now, without an index."""
+        written = int(self._sink.tell())
+        done = self._arrow_bytes - self._pending_bytes
+        return written + int(self._pending_bytes * (written / done if done else _PACKED_GUESS))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
+        if not batch.schema.equals(self._schema):
+            raise SchemaError("cannot write rows into a split because their columns are not those of the split")
+        num_bytes = _arrow_bytes(batch)
+        self.num_rows += batch.num_rows
+        self._arrow_bytes += num_bytes
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        self._pending_bytes += num_bytes
+        if self._pending_rows >= self._group_rows():
+            self._flush(last=False)
+
+    def finish(
+        self,
+        index_directory: str,
+        index_files: Sequence[str],
+        *,
+        engine: str,
+        engine_version: str,
+        doc_mapping: str,
+        tokenizers: dict[str, Any],
+        segments: Sequence[Segment],
+        term_filter: bytes | None,
+    ) -> FinishedSplit:
+        """Append the index, the filter and the footer, and seal them. The file is then whole."""
+        writer = self._flush(last=True)
+        members = write_members(self._sink, index_directory, index_files)
+        num_chunks = self._num_groups * self._num_leaves
+        footer_start = int(self._sink.tell())
+        self._sink.write(bytes(layout.SEAL_BYTES + num_chunks * CHECKSUM_BYTES))
+        stored = None if term_filter is None else write_bytes(self._sink, "term-filter", term_filter)
+        directory = Directory(
+            layout_version=layout.LAYOUT_VERSION,
+            split_id=self.split_id,
+            num_rows=self.num_rows,
+            num_chunks=num_chunks,
+            footer_start_offset=footer_start,
+            engine=engine,
+            engine_version=engine_version,
+            doc_mapping=doc_mapping,
+            tokenizers=tokenizers,
+            segments=list(segments),
+            members=members,
+            term_filter=stored,
+        )
+        text = layout.encode_directory(directory)
+        layout.decode_directory(text, self._path)  # what could not be read back is not written
+        writer.add_key_value_metadata({layout.KEY: text})
+        writer.close()
+        self._sink.close()
+        return self._seal(footer_start)
+
+    def _flush(self, *, last: bool) -> pq.ParquetWriter:
+        """Write the row groups that are full, and at the end what is left."""
+        table = pa.Table.from_batches(self._pending, self._schema)
+        if self._writer is None:
+            self._writer = self._open_writer(table)
+        while table.num_rows:
+            rows = self._group_rows()
+            if table.num_rows < rows and not last:
+                break
+            self._writer.write_table(table.slice(0, rows), row_group_size=rows)
+            self._num_groups += 1
+            self._written_rows += min(rows, table.num_rows)
+            table = table.slice(rows)
+        self._pending = table.to_batches()
+        self._pending_rows = table.num_rows
+        self._pending_bytes = sum(_arrow_bytes(batch) for batch in self._pending)
+        return self._writer
+
+    def _open_writer(self, first_rows: pa.Table) -> pq.ParquetWriter:
+        repeated = repeated_columns(first_rows.slice(0, _LEAST_GROUP_ROWS))
+        leaves = zip(self._schema.names, leaf_ranges(self._schema), strict=True)
+        return pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression="zstd",
+            compression_level=_COMPRESSION_LEVEL,
+            use_dictionary=[self._leaf_paths[leaf] for name, some in leaves if name in repeated for leaf in some],
+            write_page_index=True,
+            write_page_checksum=True,
+        )
+
+    def _group_rows(self) -> int:
+        """Rows of the next group: small groups make few rows cheap to fetch, but each costs room in the footer.
+
+        So groups grow with the number of columns, and with the file once it has many.
+        """
+        row_bytes = max(1.0, self._arrow_bytes / max(1, self.num_rows))
+        least, most = _EARLY_GROUPS
+        early = min(most, max(least, _EARLY_CHUNKS // self._num_leaves))
+        aim = max(_GROUP_BYTES, self._num_leaves * _LEAST_CHUNK_BYTES, int(self._written_rows * row_bytes / early))
+        rows = min(max(int(aim / row_bytes), _LEAST_GROUP_ROWS), _MOST_GROUP_ROWS)
+        return max(1, min(rows, int(_MOST_GROUP_BYTES / row_bytes)))
+
+    def _seal(self, footer_start: int) -> FinishedSplit:
+        with open(self._path, "r+b") as file:
+            metadata = pq.read_metadata(file)
+            checksums = bytearray()
+            for group in range(metadata.num_row_groups):
+                for start, end, _ in chunk_places(metadata, group, range(metadata.num_columns)):
+                    file.seek(start)
+                    checksums += zlib.crc32(file.read(end - start)).to_bytes(CHECKSUM_BYTES, "little")
+            file.seek(footer_start + layout.SEAL_BYTES)
+            file.write(checksums)
+            file.seek(footer_start + layout.SEAL_BYTES)
+            behind = file.read()
+            size = file.tell()
+            file.seek(footer_start)
+            file.write(layout.make_seal(self.split_id, size, behind))
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+        uncompressed = sum(group.total_byte_size for group in groups)
+        return FinishedSplit(self.split_id, size, self.num_rows, footer_start, size, uncompressed)
+
+
+class SplitFile:
+    """A split in a store."""
+
+    def __init__(self, store: ObjectStore, key: str, size: int, footer_start: int, tail: bytes) -> None:
+        """From the bytes of the footer's range, of which nothing is trusted yet."""
+        self.key = key
+        self.size = size
+        self._store = store
+        self._tail = tail
+        self._tail_start = footer_start
+        split_id = layout.check_seal(tail, key, size=size)
+        metadata = _parse_footer(tail, key)
+        self.directory: Directory = _directory_of(metadata, key)
+        if self.directory.split_id != split_id or self.directory.footer_start_offset != footer_start:
+            raise corrupt(key, "its directory is that of another file")
+        if metadata.num_rows != self.directory.num_rows:
+            raise corrupt(key, f"it has {metadata.num_rows} rows and its directory says {self.directory.num_rows}")
+        self.num_rows: int = metadata.num_rows
+        self.schema: pa.Schema = _schema_of(metadata, key)
+        start = layout.checksums_offset(self.directory)
+        checksums = self._from_tail(start, layout.filter_offset(self.directory))
+        members = self.directory.members
+        rows_end = members[0].offset if members else footer_start
+        self._rows = RowReader(key, metadata, self.schema, checksums, rows_end, self._read)
+
+    @classmethod
+    def open(
+        cls,
+        store: ObjectStore,
+        key: str,
+        *,
+        size: int | None = None,
+        footer_start_offset: int | None = None,
+        footer_end_offset: int | None = None,
+    ) -> SplitFile:
+        """Open a split by one ranged read, or by two or three where the offsets are not known."""
+        if size is None:
+            size = store.head(key).size
+        if footer_start_offset is None or footer_end_offset is None:
+            return cls(store, key, size, *_find_tail(store, key, size))
+        if not 0 <= footer_start_offset <= footer_end_offset or footer_end_offset != size:
+            raise corrupt(key, f"its footer cannot be at {footer_start_offset} to {footer_end_offset} of {size} bytes")
+        (tail,) = _read_ranges(store, key, size, [(footer_start_offset, footer_end_offset)])
+        return cls(store, key, size, footer_start_offset, tail)
+
+    def term_filter(self) -> TermFilter | None:
+        """Which terms the split may hold; `None` where nothing is known."""
+        member = self.directory.term_filter
+        if member is None:
+            return None
+        stored = self._from_tail(member.offset, member.end)
+        layout.check_crc(stored, member.crc32, self.key, "its term filter")
+        try:
+            return TermFilter.from_bytes(stored)
+        except ValueError as error:
+            raise corrupt(self.key, str(error)) from error
+
+    def extract_index(self, into: str) -> dict[str, int]:
+        """Write the files of the index into a directory, which must be empty; they are verified. Gives their CRCs."""
+        return extract_members(self.directory.members, into, self.key, lambda start, end: self._read([(start, end)])[0])
+
+    def rows(
+        self, row_numbers: pa.Array | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of rows, in the order of the numbers that are asked for."""
+        return self._rows.rows(row_numbers, columns)
+
+    def _from_tail(self, start: int, end: int) -> memoryview:
+        start, end = start - self._tail_start, end - self._tail_start
+        if not 0 <= start <= end <= len(self._tail):
+            raise corrupt(self.key, "a part of its footer stands outside it")
+        return memoryview(self._tail)[start:end]
+
+    def _read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return _read_ranges(self._store, self.key, self.size, ranges)
+
+
+def _read_ranges(store: ObjectStore, key: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    try:
+        found = store.get_ranges(key, ranges)
+    except ObjectNotFoundError:
+        raise
+    except StorageError:
+        there = store.head(key).size
+        if there < size:
+            raise corrupt(key, f"it has {there} bytes of {size}") from None
+        raise
+    if any(len(part) != end - start for part, (start, end) in zip(found, ranges, strict=True)):
+        raise corrupt(key, "it is shorter than it should be")
+    return found
+
+
+def _find_tail(store: ObjectStore, key: str, size: int) -> tuple[int, bytes]:
+    """Where the footer's range starts, and its bytes, from the end of the file and what the footer says."""
+    start = max(0, size - _TAIL_BYTES)
+    (tail,) = _read_ranges(store, key, size, [(start, size)])
+    footer_start = size - _TRAILER.size - _footer_length(tail, key)
+    if footer_start < start:
+        start = max(0, footer_start)
+        (tail,) = _read_ranges(store, key, size, [(start, size)])
+    directory = _directory_of(_parse_footer(tail, key), key)
+    wanted = directory.footer_start_offset
+    if wanted >= size:
+        raise corrupt(key, "its footer starts behind its end")
+    if wanted < start:
+        (before,) = _read_ranges(store, key, size, [(wanted, start)])
+        return wanted, before + tail
+    return wanted, tail[wanted - start :]
+
+
+def _footer_length(tail: bytes, key: str) -> int:
+    if len(tail) < _TRAILER.size:
+        raise corrupt(key, "it is too short for a Parquet file")
+    length, magic = _TRAILER.unpack_from(tail, len(tail) - _TRAILER.size)
+    if magic != layout.MAGIC:
+        raise corrupt(key, "it does not end like a Parquet file")
+    return int(length)
+
+
+def _parse_footer(tail: bytes, key: str) -> pq.FileMetaData:
+    if _footer_length(tail, key) + _TRAILER.size > len(tail):
+        raise corrupt(key, "its Parquet footer is longer than it can be")
+    try:
+        return pq.read_metadata(pa.BufferReader(tail))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise corrupt(key, f"its Parquet footer cannot be understood ({error})") from error
+
+
+def _directory_of(metadata: pq.FileMetaData, key: str) -> Directory:
+    text = (metadata.metadata or {}).get(layout.KEY.encode())
+    if text is None:
+        raise corrupt(key, f"its Parquet footer has no `{layout.KEY}`")
+    return layout.decode_directory(text, key)
+
+
+def _schema_of(metadata: pq.FileMetaData, key: str) -> pa.Schema:
+    """The schema that was written; Parquet's own knows fewer types."""
+    try:
+        text = (metadata.metadata or {}).get(_ARROW_SCHEMA)
+        if text is None:
+            return metadata.schema.to_arrow_schema()
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+    except (pa.ArrowException, OSError, ValueError, binascii.Error) as error:
+        raise corrupt(key, f"its schema cannot be understood ({error})") from error
+
+
+def _arrow_bytes(batch: pa.RecordBatch) -> int:
+    try:
+        return int(batch.nbytes)
+    except pa.ArrowException:
+        return int(batch.get_total_buffer_size())
