@@ -246,9 +246,9 @@ CACHE_DISK_MAX_SIZE = size("cache.disk.maxSize", "Bytes that the cache may take.
 
 INDEXING_TYPEMAP = Family(
     "indexing.typemap",
-    Choice(("string", "text", "json")),
+    Choice(("string", "text", "json", "ip")),
     "string",
-    "How a text column is indexed: as one term, as words, or as JSON.",
+    "How a text column is indexed: as one term, as words, as JSON, or as IP addresses.",
     short="indexing",
 )
 INDEXING_TOKENIZER = Family("indexing.tokenizer", Text(), "default", "Tokenizer that makes words of a text column.")
@@ -256,7 +256,7 @@ INDEXING_FASTFIELDS = Setting[tuple[str, ...] | None](
     "indexing.fastfields",
     Maybe(Names(), "auto"),
     None,
-    "Columns kept column-wise for aggregation; `auto` takes the first numeric and the partition columns.",
+    "Columns kept column-wise for aggregation; `auto`: partition columns, and the numeric ones of the first 32.",
 )
 INDEXING_TEXT_INDEX_RECORD_OPTION = choice(
     "indexing.text.indexRecordOption",

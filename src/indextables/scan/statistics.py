@@ -16,13 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.protocol.statistics import NAN_SHOWN, NAN_TAG, STATS_TAG, STATS_TYPED
 from indextables.scan.masks import surely
 from indextables.scan.stats_json import JsonStatistics
 
-STATS_TAG = "indextables.stats"
-STATS_TYPED = "typed"
-NAN_TAG = "indextables.stats.nan"
-NAN_SHOWN = "shown"
 DEFAULT_MAX_LENGTH = 32
 """The default of `stats.truncation.maxLength`."""
 
