@@ -167,3 +167,8 @@ def test_any_text_is_a_tree_or_a_query_error(text) -> None:
         message = ""
         assert parse_query(to_text(tree)) == tree
     assert not message or "because it is empty" in message or ", at line " in message
+
+
+def test_an_escaped_blank_is_a_letter_that_a_sign_can_touch() -> None:
+    assert parse_query("\\ ~1") == t.Fuzzy(" ", 1)
+    assert parse_query("a\\ ^2") == t.Boost(t.Term("a "), 2.0)

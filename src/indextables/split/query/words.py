@@ -119,6 +119,7 @@ class _Words:
     def __init__(self, text: str) -> None:
         self._text = text
         self._place = 0
+        self._after_space = 0
         self._found: list[Token] = []
 
     def read(self) -> list[Token]:
@@ -129,8 +130,8 @@ class _Words:
 
     def _at_end(self) -> bool:
         match = _SPACE.match(self._text, self._place)
-        if match is not None:
-            self._place = match.end()
+        if match is not None and match.end() > self._place:
+            self._place = self._after_space = match.end()
         return self._place >= len(self._text)
 
     def _clause(self) -> None:
@@ -286,7 +287,7 @@ class _Words:
         self._add("regex", match[1], match.end())
 
     def _is_spaced(self) -> bool:
-        return self._place == 0 or self._text[self._place - 1].isspace()
+        return self._place in (0, self._after_space)
 
     def _add(self, kind: str, text: str, end: int) -> None:
         self._found.append(Token(kind, text, self._place, self._is_spaced()))
