@@ -128,7 +128,10 @@ def test_the_order_of_rows_is_checked(firsts, in_order, tmp_path):
 
 def test_segments_are_put_in_order(tmp_path, monkeypatch):
     part = make_part(tmp_path, [0, 3])
-    segments = [(indexing.Segment("b", 4, 2), {}), (indexing.Segment("a", 0, 4), {})]
+    segments = [
+        (indexing.Segment(name="b", first_row=4, num_rows=2), {}),
+        (indexing.Segment(name="a", first_row=0, num_rows=4), {}),
+    ]
     monkeypatch.setattr(indexing, "_segments", lambda *_: iter(segments))
     assert part.segments() == segments[::-1]
     monkeypatch.setattr(indexing, "_segments", lambda *_: iter(segments[1:]))

@@ -22,6 +22,7 @@ from indextables.errors import CorruptSplitError, IndexTablesError, SchemaError
 from indextables.split.analyzers import analyzer_name, register
 from indextables.split.documents import ROW_FIELD, documents
 from indextables.split.fields import FieldMap, IndexField, Kind
+from indextables.split.layout import Segment
 
 META = "meta.json"
 
@@ -39,14 +40,6 @@ _NUMBERS: dict[Kind, Any] = {
     Kind.BYTES: tantivy.SchemaBuilder.add_bytes_field,
     Kind.IP: tantivy.SchemaBuilder.add_ip_addr_field,
 }
-
-
-class Segment(msgspec.Struct, frozen=True):
-    """A segment of an index, and the rows that it holds."""
-
-    name: str
-    first_row: int
-    num_rows: int
 
 
 class BuiltIndex(msgspec.Struct, frozen=True):
@@ -207,7 +200,8 @@ def _segments(directory: str, fields: FieldMap) -> Iterator[tuple[Segment, dict[
     for position, entry in enumerate(_read_meta(directory)["segments"]):
         num_rows = int(entry["max_doc"])
         name = str(entry["segment_id"]).replace("-", "")
-        yield Segment(name, _first_row(searcher, position, num_rows), num_rows), entry
+        first_row = _first_row(searcher, position, num_rows)
+        yield Segment(name=name, first_row=first_row, num_rows=num_rows), entry
 
 
 def _first_row(searcher: tantivy.Searcher, segment: int, num_rows: int) -> int:
