@@ -17,6 +17,7 @@ from indextables.ops.checkpoint import make_checkpoint
 from indextables.ops.describe_log import describe_log
 from indextables.ops.describe_state import describe_state
 from indextables.ops.skipped_files import list_skipped_files
+from indextables.ops.write import append, overwrite
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.scan.files import prune_table
 from indextables.transaction_log import TransactionLog
@@ -121,6 +122,19 @@ class Table:
         """A row per live split, less those that cannot hold a row which the predicate `where` is true of."""
         files = self._snapshot.described_files
         return files if where is None else prune_table(files, where, self._snapshot, self._log.config)
+
+    def append(self, data: Any) -> int:
+        """Add rows (an Arrow table, reader or batches, or a frame of Polars, DuckDB or pandas), and answer with the new
+        version."""
+        return self._moved(append(self._log, data))
+
+    def overwrite(self, data: Any, *, if_version: int | None = None) -> int:
+        """Put rows in the place of all that are there. With `if_version` it fails where the table has moved on."""
+        return self._moved(overwrite(self._log, data, if_version=if_version))
+
+    def _moved(self, version: int) -> int:
+        self.refresh()
+        return version
 
     def history(self, *, limit: int | None = None) -> pa.Table:
         """A row per version, the newest first."""
