@@ -16,6 +16,7 @@ from indextables.log.snapshot import Snapshot
 from indextables.ops.checkpoint import make_checkpoint
 from indextables.ops.describe_log import describe_log
 from indextables.ops.describe_state import describe_state
+from indextables.ops.search import Search
 from indextables.ops.skipped_files import list_skipped_files
 from indextables.ops.write import append, overwrite
 from indextables.protocol.actions import Metadata, Protocol
@@ -131,6 +132,25 @@ class Table:
     def overwrite(self, data: Any, *, if_version: int | None = None) -> int:
         """Put rows in the place of all that are there. With `if_version` it fails where the table has moved on."""
         return self._moved(overwrite(self._log, data, if_version=if_version))
+
+    def search(
+        self,
+        query: str | None = None,
+        *,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """The rows that a query finds and a predicate is true of; all of them where neither is given."""
+        return self._search(query, where, columns).rows(limit)
+
+    def count(self, query: str | None = None, *, where: str | None = None) -> int:
+        """How many rows a query finds and a predicate is true of; without a predicate from the index alone."""
+        return self._search(query, where, None).count()
+
+    def _search(self, query: str | None, where: str | None, columns: Sequence[str] | None) -> Search:
+        store = self._log.reader.store
+        return Search(store, self._snapshot, self._log.config, query=query, where=where, columns=columns)
 
     def _moved(self, version: int) -> int:
         self.refresh()

@@ -1,0 +1,88 @@
+"""One split, searched: a query's rows by number, or how many there are, from the index alone.
+
+An index is fetched once and stays in the local cache, where the next process finds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import tantivy
+
+from indextables.errors import CorruptSplitError
+from indextables.split import analyzers, literals
+from indextables.split.documents import ROW_FIELD
+from indextables.split.fields import FieldMap, IndexField
+from indextables.split.index_cache import IndexCache
+from indextables.split.indexing import make_schema, open_index
+from indextables.split.query import compile_query
+from indextables.split.query.catalog import Literal
+from indextables.split.query.tree import Node
+from indextables.split.split_file import SplitFile
+
+
+class SearchableFields:
+    """The fields of a split, as a query needs to know them."""
+
+    def __init__(self, fields: FieldMap) -> None:
+        self._fields = fields
+
+    @property
+    def fields(self) -> Sequence[IndexField]:
+        return self._fields.fields
+
+    def find(self, column: str) -> IndexField | None:
+        return self._fields.find(column)
+
+    def text_fields(self) -> Sequence[IndexField]:
+        return self._fields.text_fields()
+
+    def tokens(self, column: str, text: str) -> list[str]:
+        return analyzers.tokens(self._known(column), text)
+
+    def parse_literal(self, column: str, text: str) -> Literal:
+        return literals.parse_literal(self._known(column), text)
+
+    def _known(self, column: str) -> IndexField:
+        field = self._fields.find(column)
+        if field is None:
+            raise KeyError(column)
+        return field
+
+
+class SplitSearcher:
+    """Answers queries about one split."""
+
+    def __init__(self, split: SplitFile, identity: str, cache: IndexCache) -> None:
+        self._split = split
+        self._identity = identity
+        self._cache = cache
+        self._fields = FieldMap.from_json(split.directory.doc_mapping)
+
+    def row_numbers(self, tree: Node, text: str = "") -> pa.Array[Any]:
+        """The numbers of the rows that a query finds, in their order. `text` is shown in errors."""
+        with self._searching(tree, text) as (searcher, query):
+            most = max(1, searcher.num_docs)
+            found = searcher.search(query, most, count=False, order_by_field=ROW_FIELD, order=tantivy.Order.Asc)
+            return pa.array([key for key, _ in found.hits], pa.uint64())
+
+    def count(self, tree: Node, text: str = "") -> int:
+        """How many rows a query finds."""
+        with self._searching(tree, text) as (searcher, query):
+            found: Any = searcher.search(query, 1)
+            return int(found.count)
+
+    @contextlib.contextmanager
+    def _searching(self, tree: Node, text: str) -> Iterator[tuple[tantivy.Searcher, tantivy.Query]]:
+        query = compile_query(tree, SearchableFields(self._fields), make_schema(self._fields), text=text)
+        with self._cache.directory(self._identity, self._split.extract_index) as directory:
+            searcher = open_index(directory, self._fields).searcher()
+            if searcher.num_docs != self._split.num_rows:
+                raise CorruptSplitError(
+                    f"cannot search the split `{self._split.key}` because its index holds {searcher.num_docs} rows of "
+                    f"{self._split.num_rows}"
+                )
+            yield searcher, query

@@ -1,0 +1,91 @@
+"""One split, searched: the rows that a query finds are those that a plain look at every row finds."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from indextables.config import Config
+from indextables.errors import QueryError
+from indextables.split.index_cache import IndexCache
+from indextables.split.query import parse_query
+from indextables.split.searcher import SplitSearcher
+from indextables.split.split_file import SplitFile
+from indextables.split.writer import SplitWriter
+from indextables.store import open_store
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("level", pa.string()),
+        ("message", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("x", pa.float64()),
+    ]
+)
+ROWS = [
+    {
+        "id": number,
+        "level": None if number % 7 == 0 else ["INFO", "ERROR", "Warn"][number % 3],
+        "message": f"Request {number} to host-{number % 13} {'timed out' if number % 5 == 0 else 'ended'} quickly",
+        "at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=number),
+        "x": None if number % 11 == 0 else number / 8,
+    }
+    for number in range(3000)
+]
+WORDS = [set(row["message"].lower().replace("-", " ").split()) for row in ROWS]
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory) -> SplitSearcher:
+    place = tmp_path_factory.mktemp("split")
+    config = Config.resolve(options={"indexing.typemap.message": "text", "cache.disk.path": str(place / "cache")})
+    store = open_store(str(place / "t"), config)
+    with SplitWriter(store, SCHEMA, config) as writer:
+        for start in range(0, len(ROWS), 700):
+            writer.write(pa.RecordBatch.from_pylist(ROWS[start : start + 700], schema=SCHEMA))
+        (add,) = writer.finish()
+    split = SplitFile.open(store, add.path, size=add.size)
+    return SplitSearcher(split, f"{store.location.url}/{add.path}", IndexCache(config))
+
+
+@pytest.mark.parametrize(
+    ("query", "is_hit"),
+    [
+        ("timed", lambda row, words: "timed" in words),
+        ("TIMED AND host", lambda row, words: "timed" in words),
+        ('"timed out"', lambda row, words: "timed" in words),
+        ('"out timed"', lambda row, words: False),
+        ("2999", lambda row, words: "2999" in words),
+        ("timed AND NOT level:ERROR", lambda row, words: "timed" in words and row["level"] != "ERROR"),
+        ("NOT timed", lambda row, words: "timed" not in words),
+        ("level:Warn OR level:INFO", lambda row, words: row["level"] in ("Warn", "INFO")),
+        ("level:warn", lambda row, words: False),
+        ("id:[10 TO 20}", lambda row, words: 10 <= row["id"] < 20),
+        ("id:>=2990", lambda row, words: row["id"] >= 2990),
+        ("x:<1.5", lambda row, words: row["x"] is not None and row["x"] < 1.5),
+        ('at:["2026-01-02" TO "2026-01-03T12:00:00Z"]', lambda row, words: 24 <= row["id"] <= 60),
+        ("message:requ*", lambda row, words: True),
+        ("message:12?", lambda row, words: any(len(word) == 3 and word.startswith("12") for word in words)),
+        ("message:endet~1", lambda row, words: "ended" in words),
+        ("_exists_:level", lambda row, words: row["level"] is not None),
+        ("id:IN [1 5 2999]", lambda row, words: row["id"] in (1, 5, 2999)),
+        ("*", lambda row, words: True),
+        ("NOT *", lambda row, words: False),
+        ("+timed +host id:5", lambda row, words: "timed" in words),
+    ],
+)
+def test_a_query_finds_the_rows_that_a_plain_look_finds(searcher, query, is_hit) -> None:
+    expected = [number for number, row in enumerate(ROWS) if is_hit(row, WORDS[number])]
+    tree = parse_query(query)
+    assert searcher.row_numbers(tree, query).to_pylist() == expected
+    assert searcher.count(tree, query) == len(expected)
+
+
+def test_what_the_split_does_not_have_is_named(searcher) -> None:
+    with pytest.raises(QueryError, match="nowhere"):
+        searcher.count(parse_query("nowhere:1"), "nowhere:1")
+    with pytest.raises(QueryError):
+        searcher.count(parse_query("id:abc"), "id:abc")
