@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 
+import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from indextables.config import Config
 from indextables.errors import QueryError
 from indextables.split.index_cache import IndexCache
 from indextables.split.query import parse_query
+from indextables.split.query import tree as t
 from indextables.split.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
 from indextables.split.writer import SplitWriter
 from indextables.store import open_store
+from indextables.store.metered import MeteredStore
 
 SCHEMA = pa.schema(
     [
@@ -72,6 +76,15 @@ def searcher(tmp_path_factory) -> SplitSearcher:
         ("message:endet~1", lambda row, words: "ended" in words),
         ("_exists_:level", lambda row, words: row["level"] is not None),
         ("id:IN [1 5 2999]", lambda row, words: row["id"] in (1, 5, 2999)),
+        ("absent", lambda row, words: False),
+        ("timed AND absent", lambda row, words: False),
+        ("timed OR absent", lambda row, words: "timed" in words),
+        ("NOT absent", lambda row, words: True),
+        ("+timed absent", lambda row, words: "timed" in words),
+        ('"timed absent"', lambda row, words: False),
+        ("level:IN [NOPE ERROR]", lambda row, words: row["level"] == "ERROR"),
+        ("level:IN [NOPE NEITHER]", lambda row, words: False),
+        ("message:host-7 AND absent*", lambda row, words: False),
         ("*", lambda row, words: True),
         ("NOT *", lambda row, words: False),
         ("+timed +host id:5", lambda row, words: "timed" in words),
@@ -89,3 +102,62 @@ def test_what_the_split_does_not_have_is_named(searcher) -> None:
         searcher.count(parse_query("nowhere:1"), "nowhere:1")
     with pytest.raises(QueryError):
         searcher.count(parse_query("id:abc"), "id:abc")
+
+
+def test_a_word_that_is_not_there_costs_one_read(tmp_path) -> None:
+    config = Config.resolve(options={"indexing.typemap.message": "text", "cache.disk.enabled": "false"})
+    store = MeteredStore(open_store(str(tmp_path / "t"), config))
+    with SplitWriter(store, SCHEMA, config) as writer:
+        writer.write(pa.RecordBatch.from_pylist(ROWS, schema=SCHEMA))
+        (add,) = writer.finish()
+    store.calls.clear()
+    offsets = {"footer_start_offset": add.footer_start_offset, "footer_end_offset": add.footer_end_offset}
+    split = SplitFile.open(store, add.path, size=add.size, **offsets)
+    searcher = SplitSearcher(split, add.path, IndexCache(config))
+    assert searcher.count(parse_query("absent AND timed")) == 0
+    assert dict(store.calls) == {"get_ranges": 1}
+    with pytest.raises(QueryError, match="nowhere"):
+        searcher.count(parse_query("absent AND nowhere:1"))
+    assert searcher.count(parse_query("timed")) == 600
+
+
+LEAVES = st.sampled_from(
+    ["timed", "out", "ended", "17", "absent", "missing", "level:ERROR", "level:NOPE", '"timed out"']
+)
+QUERIES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda pair: f"({pair[0]} AND {pair[1]})"),
+        st.tuples(inner, inner).map(lambda pair: f"({pair[0]} OR {pair[1]})"),
+        inner.map(lambda part: f"(NOT {part})"),
+    ),
+    max_leaves=6,
+)
+
+
+def holds(query: str, row, words) -> bool:
+    """A plain reading of the few shapes that the strategy above makes."""
+    tree = parse_query(query)
+
+    def of(node) -> bool:
+        match node:
+            case t.And(parts):
+                return all(map(of, parts))
+            case t.Or(parts):
+                return any(map(of, parts))
+            case t.Not(part):
+                return not of(part)
+            case t.Phrase():
+                return "timed" in words
+            case t.Term(text):
+                return row["level"] == text if node.path else text in words
+        raise AssertionError(node)
+
+    return of(tree)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(QUERIES)
+def test_the_filter_never_hides_a_row(searcher, query) -> None:
+    expected = [number for number, row in enumerate(ROWS) if holds(query, row, WORDS[number])]
+    assert searcher.row_numbers(parse_query(query), query).to_pylist() == expected

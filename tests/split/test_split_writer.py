@@ -181,7 +181,7 @@ def test_no_term_of_the_index_is_missing_from_the_filter(texts, tokenizer) -> No
     """The filter may rule a split out only if the engine would find nothing in it."""
     options = {"indexing.typemap.m": "text", "indexing.tokenizer.m": tokenizer}
     schema = pa.schema([("m", pa.string())])
-    (field,) = filtered_fields(map_fields(schema, Config.resolve(options=options)))
+    (field,) = filtered_fields(map_fields(schema, Config.resolve(options=options)), schema)
     known = set(_listed(distinct_terms(pa.array(texts, pa.string()), field)))
     assert {term for text in texts if text is not None for term in tokens(field, text)} <= known
 

@@ -1,6 +1,7 @@
 """One split, searched: a query's rows by number, or how many there are, from the index alone.
 
-An index is fetched once and stays in the local cache, where the next process finds it.
+Most splits do not hold a rare word, and their term filter says so without the index being fetched. An index is fetched
+once and stays in the local cache, where the next process finds it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from indextables.split.index_cache import IndexCache
 from indextables.split.indexing import make_schema, open_index
 from indextables.split.query import compile_query
 from indextables.split.query.catalog import Literal
+from indextables.split.query.needed import may_match
 from indextables.split.query.tree import Node
 from indextables.split.split_file import SplitFile
 
@@ -64,20 +66,33 @@ class SplitSearcher:
 
     def row_numbers(self, tree: Node, text: str = "") -> pa.Array[Any]:
         """The numbers of the rows that a query finds, in their order. `text` is shown in errors."""
-        with self._searching(tree, text) as (searcher, query):
+        query = self._compile(tree, text)
+        if self._is_ruled_out(tree):
+            return pa.array([], pa.uint64())
+        with self._opened() as searcher:
             most = max(1, searcher.num_docs)
             found = searcher.search(query, most, count=False, order_by_field=ROW_FIELD, order=tantivy.Order.Asc)
             return pa.array([key for key, _ in found.hits], pa.uint64())
 
     def count(self, tree: Node, text: str = "") -> int:
         """How many rows a query finds."""
-        with self._searching(tree, text) as (searcher, query):
+        query = self._compile(tree, text)
+        if self._is_ruled_out(tree):
+            return 0
+        with self._opened() as searcher:
             found: Any = searcher.search(query, 1)
             return int(found.count)
 
+    def _compile(self, tree: Node, text: str) -> tantivy.Query:
+        """Before anything else: what is wrong with a query does not depend on what a split holds."""
+        return compile_query(tree, SearchableFields(self._fields), make_schema(self._fields), text=text)
+
+    def _is_ruled_out(self, tree: Node) -> bool:
+        known = self._split.term_filter()
+        return known is not None and not may_match(tree, SearchableFields(self._fields), known.may_contain)
+
     @contextlib.contextmanager
-    def _searching(self, tree: Node, text: str) -> Iterator[tuple[tantivy.Searcher, tantivy.Query]]:
-        query = compile_query(tree, SearchableFields(self._fields), make_schema(self._fields), text=text)
+    def _opened(self) -> Iterator[tantivy.Searcher]:
         with self._cache.directory(self._identity, self._split.extract_index) as directory:
             searcher = open_index(directory, self._fields).searcher()
             if searcher.num_docs != self._split.num_rows:
@@ -85,4 +100,4 @@ class SplitSearcher:
                     f"cannot search the split `{self._split.key}` because its index holds {searcher.num_docs} rows of "
                     f"{self._split.num_rows}"
                 )
-            yield searcher, query
+            yield searcher

@@ -13,19 +13,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.split.analyzers import tokens
-from indextables.split.fields import FieldMap, IndexField, Kind
+from indextables.split.fields import FieldMap, IndexField, Kind, is_text
 from indextables.split.tokenizers import gram_lengths, stemmed_language
 
 _NOT_ALPHANUMERIC = "[^0-9A-Za-z]+"
 _WHITE_SPACE = "[\t\n\x0c\r ]+"
 
 
-def filtered_fields(fields: FieldMap) -> tuple[IndexField, ...]:
-    """The fields whose terms a filter can hold: those of whole words. All pieces of all texts would be too many."""
+def filtered_fields(fields: FieldMap, schema: pa.Schema) -> tuple[IndexField, ...]:
+    """The fields whose terms a filter can hold: whole words of columns of text. All pieces of all texts would be too
+    many, and other types have terms of their own making."""
     return tuple(
         field
         for field in fields.fields
-        if field.kind in (Kind.TEXT, Kind.STRING) and gram_lengths(field.tokenizer) is None
+        if field.kind in (Kind.TEXT, Kind.STRING)
+        and is_text(schema.field(field.column).type)
+        and gram_lengths(field.tokenizer) is None
     )
 
 

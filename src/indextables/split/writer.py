@@ -134,7 +134,7 @@ class _OpenSplit:
             self._index = IndexBuilder(self._index_directory, fields, heap_bytes=heap_bytes)
             self._cleanup.callback(self._index.close)
             self._terms = TermFilterBuilder()
-            self._filtered = filtered_fields(fields)
+            self._filtered = filtered_fields(fields, schema)
             self.statistics = StatisticsCollector(schema, config, partition_columns)
             undo.pop_all()
 

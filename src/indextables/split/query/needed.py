@@ -1,0 +1,43 @@
+"""Whether a split can hold what a query asks for, from the terms that it may hold; never no where the answer is yes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from indextables.split.query.catalog import STRING, TEXT, Catalog, Field, resolve
+from indextables.split.query.tree import And, Boost, InSet, Leaf, Node, Or, Phrase, Prefer, Term
+
+MayContain = Callable[[str, str], bool]
+"""Whether a field of the index, by its name there, may hold a term."""
+
+
+def may_match(tree: Node, catalog: Catalog, may_contain: MayContain) -> bool:
+    """Whether the terms that a query needs may be there. What is not about whole words is taken to be."""
+    if isinstance(tree, And):
+        return all(may_match(part, catalog, may_contain) for part in tree.parts)
+    if isinstance(tree, Or):
+        return any(may_match(part, catalog, may_contain) for part in tree.parts)
+    if isinstance(tree, Prefer):
+        return may_match(tree.required, catalog, may_contain)
+    if isinstance(tree, Boost):
+        return may_match(tree.part, catalog, may_contain)
+    if isinstance(tree, Term | Phrase | InSet):
+        return any(_may_hold(tree, field, catalog, may_contain) for field in _fields(tree, catalog))
+    return True
+
+
+def _fields(leaf: Leaf, catalog: Catalog) -> list[Field | None]:
+    """The fields that a leaf is about; None stands for one that is not known."""
+    if leaf.path is None:
+        return [*catalog.text_fields()] or [None]
+    found = resolve(catalog, leaf.path)
+    return [None if found is None else found[0]]
+
+
+def _may_hold(leaf: Term | Phrase | InSet, field: Field | None, catalog: Catalog, may_contain: MayContain) -> bool:
+    if field is None or field.kind not in {TEXT, STRING} or field.type.startswith("decimal"):
+        return True
+    texts = leaf.texts if isinstance(leaf, InSet) else (leaf.text,)
+    if not texts:
+        return True
+    return any(all(may_contain(field.name, term) for term in catalog.tokens(field.column, text)) for text in texts)
