@@ -117,3 +117,31 @@ def test_every_row_is_in_one_group_and_in_order(values) -> None:
         seen += numbers
     assert sorted(seen) == list(range(len(values)))
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupt_after_the_commit_deletes_no_row(table, monkeypatch, kind) -> None:
+    real = it.TransactionLog.add_files
+
+    def interrupted(self, adds, **options):
+        real(self, adds, **options)
+        raise kind
+
+    monkeypatch.setattr(it.TransactionLog, "add_files", interrupted)
+    with pytest.raises(kind):
+        table.append(rows(1, 2, 3))
+    assert table.refresh().version == 1
+    assert content(table) == [1, 2, 3]
+
+
+def test_splits_that_were_put_before_a_later_one_failed_are_deleted(tmp_path) -> None:
+    table = it.Table.create(tmp_path / "t", SCHEMA, options={"write.targetSplitSize": 1})
+
+    def batches():
+        yield from rows(1, 2, 3).to_batches()
+        assert len(splits(table)) == 1, "the first split was put"
+        yield pa.RecordBatch.from_pydict({"id": ["not a number"]})
+
+    with pytest.raises(SchemaError):
+        table.append(batches())
+    assert splits(table) == []

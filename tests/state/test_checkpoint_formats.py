@@ -231,7 +231,7 @@ def test_the_first_listing_begins_at_the_checkpoint_that_the_hint_names(url) -> 
     assert log.snapshot(timestamp="2100-01-01T00:00:00Z").version == 23
 
 
-def test_a_cold_open_is_five_calls(url) -> None:
+def test_a_cold_open_is_four_calls(url) -> None:
     commit(url, 17)
     store = MeteredStore(open_store(url, Config.resolve()))
     it.TransactionLog(url, store=store, options=NO_CACHE).snapshot()

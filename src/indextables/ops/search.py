@@ -28,7 +28,7 @@ from indextables.store import ObjectStore
 
 SEARCHING = "searching"
 _WORKERS = min(8, os.cpu_count() or 1)
-_FIELDS = ["path", "size", "footer_start_offset", "footer_end_offset"]
+_FIELDS = ["path", "size", "num_records", "footer_start_offset", "footer_end_offset"]
 
 
 class _Question(NamedTuple):
@@ -99,9 +99,11 @@ class Search:
         return table.select(question.columns)
 
     def _count_in(self, file: dict[str, Any]) -> int:
-        """From the index alone, or from the footer where every row counts."""
-        split = self._open(file)
+        """From the index alone, or from the log where every row counts."""
         tree = self._question.tree
+        if tree is None and file["num_records"] is not None:
+            return int(file["num_records"])
+        split = self._open(file)
         return split.num_rows if tree is None else self._searcher(split, file).count(tree, self._question.text)
 
     def _count_rows(self, file: dict[str, Any]) -> int:

@@ -1,7 +1,8 @@
 """Write rows: into splits first, and then, in one commit, into the table.
 
-Splits that were put and could not be committed are deleted again, unless nobody knows whether the commit happened. A
-process that dies leaves splits that no version names; they are not part of the table.
+Splits that were put are deleted again where it is certain that no version names them: the writing failed, or the log
+said no. An interrupt or an unforeseen error in the middle of a commit deletes nothing, since the commit may have
+happened. A process that dies leaves splits that no version names; they are not part of the table.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from indextables.errors import CommitStateUnknownError, StorageError
+from indextables.errors import CommitStateUnknownError, IndexTablesError, StorageError
 from indextables.log.snapshot import Head
 from indextables.ops.incoming import incoming_batches
 from indextables.ops.partitioning import PartitionValues, by_partition
@@ -37,17 +38,19 @@ def overwrite(log: TransactionLog, data: Any, *, if_version: int | None = None) 
 
 
 def _commit(log: TransactionLog, data: Any, commit: Callable[[Sequence[Add]], int]) -> int:
-    with contextlib.ExitStack() as undo:
-        adds: list[Add] = []
-        undo.callback(_delete, log, adds)
+    adds: list[Add] = []
+    try:
         _write_splits(log, data, adds)
-        try:
-            version = commit(adds)
-        except CommitStateUnknownError:
-            undo.pop_all()
-            raise
-        undo.pop_all()
-        return version
+    except BaseException:
+        _delete(log, adds)
+        raise
+    try:
+        return commit(adds)
+    except CommitStateUnknownError:
+        raise
+    except IndexTablesError:
+        _delete(log, adds)
+        raise
 
 
 def _write_splits(log: TransactionLog, data: Any, adds: list[Add]) -> None:
@@ -84,6 +87,7 @@ class _OpenPartitions(contextlib.ExitStack):
                     self._config,
                     partition_columns=self._head.partition_columns,
                     partition_values=values,
+                    adds=self._adds,
                 )
             )
         self._open.move_to_end(key)
@@ -95,7 +99,7 @@ class _OpenPartitions(contextlib.ExitStack):
             self._end(next(iter(self._open)))
 
     def _end(self, key: tuple[str | None, ...]) -> None:
-        self._adds.extend(self._open.pop(key).finish())
+        self._open.pop(key).finish()
 
 
 def _delete(log: TransactionLog, adds: Sequence[Add]) -> None:

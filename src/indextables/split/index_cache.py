@@ -29,6 +29,7 @@ import msgspec
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config, settings
 from indextables.errors import IndexTablesError
+from indextables.store.private import cache_directory, make_private
 
 Extract = Callable[[str], Mapping[str, int] | None]
 
@@ -59,10 +60,9 @@ class IndexCache:
     """Directories of extracted indexes, bounded by `cache.disk.maxSize`."""
 
     def __init__(self, config: Config, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        chosen = config[settings.CACHE_DISK_PATH] or os.path.join(_user_cache(), "indextables")
         self._max_bytes = config[settings.CACHE_DISK_MAX_SIZE]
         enabled = config[settings.CACHE_DISK_ENABLED] and self._max_bytes > 0
-        self._root = os.path.join(chosen, "indexes") if enabled else None
+        self._root = cache_directory(config, "indexes") if enabled else None
         self._clock = clock
         self._is_over = False
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
@@ -96,7 +96,7 @@ class IndexCache:
             return None
         name = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
         try:
-            _make_private(self._root)
+            make_private(self._root)
             for _ in range(_TRIES):
                 with self._locks[int(name[:8], 16) % _LOCKS]:  # threads extract an index once
                     lock = self._use(name)
@@ -277,15 +277,3 @@ def _boot_id() -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def _user_cache() -> str:
-    return os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-
-
-def _make_private(directory: str) -> None:
-    """The directory, which nobody else may read or write."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    facts = os.lstat(directory)
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o022:
-        raise PermissionError(f"{directory} belongs to somebody else, or others may write it")

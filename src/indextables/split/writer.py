@@ -35,7 +35,8 @@ _WITH_INDEX = 2
 
 
 class SplitWriter:
-    """Writes the rows of one partition. Use it in a `with`: what is not finished leaves nothing behind."""
+    """Writes the rows of one partition. Use it in a `with`: what is not finished leaves nothing on local disk. Every
+    split that stands in the store is in `adds`, also where a later one fails."""
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class SplitWriter:
         *,
         partition_columns: Sequence[str] = (),
         partition_values: Mapping[str, str | None] | None = None,
+        adds: list[Add] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._store = store
@@ -56,7 +58,7 @@ class SplitWriter:
         self._fields = map_fields(schema, config, partition_columns)
         self._target_bytes = config[settings.WRITE_TARGET_SPLIT_SIZE]
         self._open: _OpenSplit | None = None
-        self._adds: list[Add] = []
+        self.adds = [] if adds is None else adds
 
     def __enter__(self) -> Self:
         return self
@@ -77,14 +79,14 @@ class SplitWriter:
     def finish(self) -> list[Add]:
         """Put what is left, and the add actions of all splits, in the order of their rows."""
         self._end_split()
-        return self._adds
+        return self.adds
 
     def _end_split(self) -> None:
         split, self._open = self._open, None
         if split is None:
             return
         try:
-            self._adds.append(self._put(split))
+            self.adds.append(self._put(split))
         finally:
             split.discard()
 

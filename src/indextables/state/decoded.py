@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from indextables.config import Config, settings
 from indextables.protocol.file_table import FILES_SCHEMA
+from indextables.store.private import cache_directory, make_private
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +37,7 @@ class DecodedManifests:
 
     def __init__(self, config: Config) -> None:
         self._max_bytes = config[settings.CACHE_DISK_MAX_SIZE]
-        chosen = config[settings.CACHE_DISK_PATH] or os.path.join(_user_cache(), "indextables")
-        self._directory = os.path.join(chosen, "manifests") if config[settings.CACHE_DISK_ENABLED] else None
+        self._directory = cache_directory(config, "manifests") if config[settings.CACHE_DISK_ENABLED] else None
         self._lock = threading.Lock()
         self._open: cachetools.LRUCache[str, pa.Table] = cachetools.LRUCache(_MOST_OPEN_BYTES, _num_bytes)
         self._whole: dict[str, _Identity] = {}
@@ -112,7 +112,7 @@ class DecodedManifests:
         try:
             if table.nbytes > self._max_bytes:
                 return False
-            _make_private(self._directory)
+            make_private(self._directory)
             self._write(name, table)
             self._whole[name] = _identity(os.lstat(self._path(name)))
             self._evict()
@@ -151,18 +151,6 @@ class DecodedManifests:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             excess -= size
-
-
-def _user_cache() -> str:
-    return os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-
-
-def _make_private(directory: str) -> None:
-    """The directory, which nobody else may write: what is mapped from it is trusted."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    facts = os.stat(directory)
-    if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o022:
-        raise PermissionError(f"{directory} belongs to somebody else, or others may write it")
 
 
 def _num_bytes(table: pa.Table) -> int:

@@ -6,14 +6,12 @@ import difflib
 from collections.abc import Sequence
 from typing import Protocol
 
+from indextables.split.fields import Kind
+
 Literal = int | float | str | bool | bytes | None
 
-# How a field is indexed; `fields.Kind` has the same texts.
-TEXT, STRING, JSON = "text", "string", "json"
-INT, UINT, FLOAT, BOOL, BYTES, IP = "int", "uint", "float", "bool", "bytes", "ip"
-
-JSON_ROOT = "$"
-"""The key under which the index holds a JSON value that is no object; `literals.JSON_ROOT` is the same."""
+TEXT, STRING, JSON = Kind.TEXT, Kind.STRING, Kind.JSON
+INT, UINT, FLOAT, BOOL, BYTES, IP = Kind.INT, Kind.UINT, Kind.FLOAT, Kind.BOOL, Kind.BYTES, Kind.IP
 
 
 class Field(Protocol):

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 import tantivy
 
+from indextables.split.literals import JSON_ROOT
 from indextables.split.query import patterns
-from indextables.split.query.catalog import JSON_ROOT, Catalog, Field
+from indextables.split.query.catalog import Catalog, Field
 from indextables.split.query.text_leaves import fuzzy, normal, pattern_of, words
 from indextables.split.query.tree import Exists, Fuzzy, InSet, Leaf, Phrase, Range, Term
 from indextables.split.query.values import Unsupported, any_of, refuse, regex_query

@@ -14,7 +14,7 @@ from indextables.split.query.catalog import BOOL, BYTES, FLOAT, INT, IP, UINT, C
 from indextables.split.query.tree import Exists, InSet, Leaf, Phrase, Prefix, Range, Term, Wildcard
 from indextables.split.query.values import Unsupported, any_of, literal, refuse
 
-_TYPES = {
+_TYPES: dict[str, tantivy.FieldType] = {
     INT: tantivy.FieldType.Integer,
     UINT: tantivy.FieldType.Unsigned,
     FLOAT: tantivy.FieldType.Float,
