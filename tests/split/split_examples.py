@@ -14,6 +14,7 @@ from indextables.split.layout import Segment
 from indextables.split.split_file import FinishedSplit, SplitFile, SplitFileWriter
 from indextables.split.term_filter import TermFilterBuilder
 from indextables.store import ObjectStore, open_store
+from indextables.store.metered import MeteredStore
 
 KEY = "part=1/a.split"
 FILES = {"meta.json": b'{"segments": []}' * 20, "s.term": bytes(random.Random(1).randbytes(300)), "s.empty": b""}
@@ -115,3 +116,15 @@ def read_rows(split: SplitFile, numbers: list[int] | None = None, columns: list[
     rows = None if numbers is None else pa.array(numbers, pa.uint64())
     schema = split.schema if columns is None else pa.schema([split.schema.field(name) for name in columns])
     return pa.Table.from_batches(split.rows(rows, columns), schema.with_metadata(split.schema.metadata))
+
+
+class RecordingStore(MeteredStore):
+    """Notes the ranges that are read."""
+
+    def __init__(self, store) -> None:
+        super().__init__(store)
+        self.ranges: list[tuple[int, int]] = []
+
+    def get_ranges(self, key, ranges):
+        self.ranges.extend(ranges)
+        return super().get_ranges(key, ranges)

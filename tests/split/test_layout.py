@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from indextables.errors import CorruptSplitError
-from indextables.split import layout
 from indextables.split.layout import (
     Directory,
     Member,
@@ -30,7 +29,6 @@ def directory(**changes) -> Directory:
         "layout_version": 1,
         "split_id": ID,
         "num_rows": 5,
-        "num_chunks": 2,
         "footer_start_offset": 100,
         "engine": "tantivy",
         "engine_version": "0.27",
@@ -38,6 +36,7 @@ def directory(**changes) -> Directory:
         "tokenizers": {"default": {"lower": True}},
         "segments": [Segment(name="b", first_row=3, num_rows=2), Segment(name="a", first_row=0, num_rows=3)],
         "members": [member(), member(name="meta.json", offset=30)],
+        "page_table": member(name="page-table", offset=164, length=8, codec="none", raw_length=8),
         "term_filter": member(name="term-filter", offset=180, codec="none", raw_length=20),
     }
     return Directory(**{**facts, **changes})
@@ -70,7 +69,6 @@ def test_what_is_no_directory_is_refused(text) -> None:
         {"split_id": "x"},
         {"num_rows": -1},
         {"num_rows": 6},
-        {"num_chunks": -1},
         {"footer_start_offset": 3},
         {"footer_start_offset": 49},
         {"segments": [Segment(name="a", first_row=1, num_rows=4)]},
@@ -83,6 +81,8 @@ def test_what_is_no_directory_is_refused(text) -> None:
         {"members": [member(raw_length=1 << 40)]},
         {"members": [member(name=str(number), offset=10, length=0) for number in range(10_001)]},
         {"term_filter": member(offset=90)},
+        {"term_filter": member(name="term-filter", offset=171, codec="none", raw_length=20)},
+        {"page_table": member(name="page-table", offset=163, length=8, codec="none", raw_length=8)},
     ],
 )
 def test_impossible_directories_are_refused(changes) -> None:
@@ -101,8 +101,3 @@ def test_a_seal_proves_what_stands_behind_it() -> None:
         check_seal(b"x" + seal[1:] + b"behind", "k", size=1_000)
     with pytest.raises(CorruptSplitError, match="before its seal"):
         check_seal(seal[:-1], "k", size=1_000)
-
-
-def test_places_follow_each_other() -> None:
-    assert layout.checksums_offset(directory()) == 164
-    assert layout.filter_offset(directory()) == 172

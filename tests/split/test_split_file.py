@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.split.split_examples import (
     FILES,
     KEY,
+    RecordingStore,
     every_type,
     open_split,
     read_rows,
@@ -28,12 +29,11 @@ from indextables.split import split_file
 from indextables.split.layout import KEY as METADATA_KEY
 from indextables.split.split_file import SplitFile, SplitFileWriter
 from indextables.store import open_store
-from indextables.store.metered import MeteredStore
 
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
-    """A split of many row groups, its rows, and what was written."""
+    """A split of many row groups and pages, its rows, and what was written."""
     root = tmp_path_factory.mktemp("wide")
     table = pa.table(
         {
@@ -42,7 +42,10 @@ def wide(tmp_path_factory):
             "more": pa.array(["x" * (row % 300) for row in range(30_000)]),
         }
     )
-    return root, table, write_split(str(root), table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split_file, "_FIRST_GROUP_BYTES", 512 << 10)
+        patch.setattr(split_file, "_PAGED_GROUP_BYTES", 512 << 10)
+        return root, table, write_split(str(root), table)
 
 
 def texts(table: pa.Table) -> list[list[str]]:
@@ -112,7 +115,7 @@ def test_rows_without_columns_are_counted(wide) -> None:
 
 def test_opening_is_one_ranged_read_and_few_rows_fetch_few_bytes(wide) -> None:
     root, table, finished = wide
-    store = _Recording(store_at(root))
+    store = RecordingStore(store_at(root))
     split = SplitFile.open(
         store,
         KEY,
@@ -199,12 +202,12 @@ def test_row_groups_fit_the_rows(tmp_path) -> None:
 
 
 def test_the_size_so_far_is_about_right(tmp_path) -> None:
-    table = small_table(50_000)
+    table = small_table(300_000)
     with SplitFileWriter(str(tmp_path / "a"), table.schema) as writer:
         assert writer.num_bytes < 100
         for batch in table.to_batches(max_chunksize=7_000):
             writer.write(batch)
-        assert writer.num_rows == 50_000
+        assert writer.num_rows == 300_000
         so_far = writer.num_bytes
     finished = write_split(str(tmp_path), table, files={})
     assert 0.5 < so_far / finished.num_bytes < 1.5
@@ -236,15 +239,3 @@ def test_what_cannot_be_is_refused(tmp_path, wide) -> None:
             SplitFileWriter(str(tmp_path / "b"), pa.schema([("a", kind)]))
     with SplitFileWriter(str(tmp_path / "c"), table.schema) as writer, pytest.raises(SchemaError, match="not those"):
         writer.write(small_table().to_batches()[0])
-
-
-class _Recording(MeteredStore):
-    """Notes the ranges that are read."""
-
-    def __init__(self, store) -> None:
-        super().__init__(store)
-        self.ranges: list[tuple[int, int]] = []
-
-    def get_ranges(self, key, ranges):
-        self.ranges.extend(ranges)
-        return super().get_ranges(key, ranges)

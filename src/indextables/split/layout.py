@@ -1,10 +1,10 @@
 """Where things stand in a split, and the seal that proves it.
 
-    PAR1 | row groups | index members | seal | chunk checksums | term filter | page indexes | Parquet footer | PAR1
-                                      ^ footer start                                                       footer end ^
+    PAR1 | row groups | index members | seal | page table | term filter | page indexes | Parquet footer | PAR1
+                                      ^ footer start                                                  footer end ^
 
 The directory is JSON in the Parquet footer, under the key `indextables.split`. The seal stands where the footer's range
-starts: the split's id, the file's length, and a hash of everything behind it, so of the checksums, the filter and the
+starts: the split's id, the file's length, and a hash of everything behind it, so of the page table, the filter and the
 whole footer with the directory. A file that another tool has rewritten keeps the directory but has no such seal.
 """
 
@@ -25,7 +25,6 @@ from indextables.protocol.compression import plain_limit
 KEY = "indextables.split"
 LAYOUT_VERSION = 1
 MAGIC = b"PAR1"
-CHECKSUM_BYTES = 4
 
 _SEAL = struct.Struct("<8s16sQ32s")
 _SEAL_MAGIC = b"ITSEAL\x00\x01"
@@ -37,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}", re.ASCII)
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of the index, or the term filter, as it stands in the split; the CRC is of the stored bytes."""
+    """A file of the index, the page table or the term filter, as it stands in the split. The CRC is of stored bytes."""
 
     name: str
     offset: int
@@ -65,7 +64,6 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     layout_version: int
     split_id: str
     num_rows: int
-    num_chunks: int
     footer_start_offset: int
     engine: str
     engine_version: str
@@ -73,6 +71,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     tokenizers: dict[str, Any]
     segments: list[Segment]
     members: list[Member]
+    page_table: Member
     term_filter: Member | None = None
 
 
@@ -106,16 +105,6 @@ def member_name_problem(name: str) -> str | None:
     if not _NAME.fullmatch(name) or name in (".", ".."):
         return f"`{name[:80]!a}` is no plain file name"
     return None
-
-
-def checksums_offset(directory: Directory) -> int:
-    """Where the CRCs of the column chunks start, one after another, by row group and then by column."""
-    return directory.footer_start_offset + SEAL_BYTES
-
-
-def filter_offset(directory: Directory) -> int:
-    """Where the term filter starts, or the page indexes where there is none."""
-    return checksums_offset(directory) + directory.num_chunks * CHECKSUM_BYTES
 
 
 def make_seal(split_id: str, file_length: int, behind: bytes) -> bytes:
@@ -161,7 +150,7 @@ def _digest(identity: bytes, length: int, behind: bytes | memoryview) -> bytes:
 
 
 def _check_counts(directory: Directory, key: str) -> None:
-    if directory.num_rows < 0 or directory.num_chunks < 0 or directory.footer_start_offset < len(MAGIC):
+    if directory.num_rows < 0 or directory.footer_start_offset < len(MAGIC):
         raise corrupt(key, "its directory has impossible numbers")
     first_row = 0
     for segment in sorted(directory.segments, key=lambda segment: segment.first_row):
@@ -183,8 +172,8 @@ def _check_members(directory: Directory, key: str) -> None:
     if len({member.name.casefold() for member in members}) != len(members):
         raise corrupt(key, "two of its members have one name")
     _check_places(members, len(MAGIC), directory.footer_start_offset, key)
-    if directory.term_filter is not None:
-        _check_places([directory.term_filter], filter_offset(directory), 1 << 63, key)
+    behind = [directory.page_table, *([] if directory.term_filter is None else [directory.term_filter])]
+    _check_places(behind, directory.footer_start_offset + SEAL_BYTES, 1 << 63, key)
     if sum(member.raw_length for member in members) > plain_limit(sum(member.length for member in members)):
         raise corrupt(key, "its members unpack to far more than an index could hold")
 

@@ -1,15 +1,15 @@
-"""The rows of a split, read by ranges: only the row groups and columns that are asked for, each chunk verified.
+"""The rows of a split, read by ranges: only the columns that are asked for, and of few rows only the pages that hold
+them. Each page is verified.
 
-What is fetched is laid out in memory at the offsets that it has in the file, in a mapping that takes no memory where
-nothing stands, so that Arrow decodes it without a copy and without a call back. Wide reads go by waves of row groups,
-to hold memory down.
+Where most pages are needed, whole column chunks are laid out in memory at the offsets that they have in the file, in a
+mapping that takes no memory where nothing stands, so that Arrow decodes them without a copy and without a call back.
+Reads go by waves of row groups, or by some hundred rows, to hold memory down.
 """
 
 from __future__ import annotations
 
 import bisect
 import mmap
-import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -19,20 +19,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from indextables.errors import SchemaError
-from indextables.split.layout import CHECKSUM_BYTES, MAGIC, check_crc, corrupt
+from indextables.split.layout import MAGIC, check_crc, corrupt
+from indextables.split.page_table import PageTable
+from indextables.split.sparse_rows import Place, SparseReader
+from indextables.split.taking import take_rows
 
 ReadRanges = Callable[[Sequence[tuple[int, int]]], list[bytes]]
 
 _WAVE_BYTES = 32 << 20
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-
-
-class Chunk(NamedTuple):
-    """One column of one row group: where it stands, and which checksum is its."""
-
-    start: int
-    end: int
-    number: int
 
 
 class _Wave(NamedTuple):
@@ -49,15 +44,16 @@ class RowReader:
         self,
         key: str,
         metadata: pq.FileMetaData,
+        footer: memoryview,
         schema: pa.Schema,
-        checksums: bytes | memoryview,
+        pages: PageTable,
         rows_end: int,
         read: ReadRanges,
     ) -> None:
         self._key = key
         self._metadata = metadata
         self._schema = schema
-        self._checksums = struct.unpack(f"<{len(checksums) // CHECKSUM_BYTES}I", checksums)
+        self._pages = pages
         self._rows_end = rows_end
         self._read = read
         self._leaves = leaf_ranges(schema)
@@ -65,10 +61,11 @@ class RowReader:
         for group in range(metadata.num_row_groups):
             self._first_rows.append(self._first_rows[-1] + metadata.row_group(group).num_rows)
         leaves = sum(len(leaves) for leaves in self._leaves)
-        if leaves != metadata.num_columns or len(self._checksums) != leaves * metadata.num_row_groups:
+        if leaves != metadata.num_columns or pages.num_chunks != leaves * metadata.num_row_groups:
             raise corrupt(key, "its columns are not those that it was written with")
         if self._first_rows[-1] != metadata.num_rows:
             raise corrupt(key, "its row groups do not hold its rows")
+        self._sparse = SparseReader(key, metadata, footer, pages, self._first_rows)
 
     def rows(self, row_numbers: pa.Array | None, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows in the order of their numbers, or all; the columns in the order asked for, or all."""
@@ -84,12 +81,58 @@ class RowReader:
         if bounds["max"].as_py() >= self._first_rows[-1]:
             raise corrupt(self._key, f"row `{bounds['max']}` is asked for and it has {self._first_rows[-1]}")
         if _is_ascending(wanted):
-            yield from self._scan(self._waves(wanted), names, schema)
+            yield from self._some(wanted, names, schema)
             return
         distinct = pc.unique(wanted)
         distinct = distinct.take(pc.sort_indices(distinct))
-        found = pa.Table.from_batches(self._scan(self._waves(distinct), names, schema), schema)
+        found = pa.Table.from_batches(self._some(distinct, names, schema), schema)
         yield from _in_order(found, pc.index_in(wanted, distinct), len(wanted))
+
+    def _some(self, wanted: pa.Array, names: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Rows that ascend: by pages where many pages hold none of them, else by row groups."""
+        paged = [name for name in names if len(self._leaves_of(name)) == 1]
+        if len(wanted) >= max((self._num_pages(name) for name in paged), default=0):
+            yield from self._scan(self._waves(wanted), names, schema)
+            return
+        rows = self._rows_at_once(paged)
+        for start in range(0, len(wanted), rows):
+            block = wanted[start : start + rows]
+            columns = dict(zip(paged, self._by_page(block.to_pylist(), paged), strict=True))
+            others = [name for name in names if name not in columns]
+            if others:
+                scanned = self._scan(self._waves(block), others, self._project(others))
+                columns.update(zip(others, pa.Table.from_batches(scanned, self._project(others)).columns, strict=True))
+            table = pa.Table.from_arrays([columns[name] for name in names], names=list(names))
+            yield from _as_written(table, schema).to_batches()
+
+    def _by_page(self, wanted: Sequence[int], names: Sequence[str]) -> list[pa.ChunkedArray]:
+        groups = sorted({bisect.bisect_right(self._first_rows, row) - 1 for row in wanted})
+        picks = []
+        for name in names:
+            (leaf,) = self._leaves_of(name)
+            places = {group: next(self._chunks(group, [leaf])) for group in groups}
+            picks.append(self._sparse.pick(wanted, leaf, places))
+        parts = self._read([(page.start, page.end) for pick in picks for page in pick.pages])
+        return self._sparse.decode(picks, parts, [self._schema.field(name) for name in names])
+
+    def _leaves_of(self, name: str) -> range:
+        position: int = self._schema.get_field_index(name)
+        return self._leaves[position]
+
+    def _num_pages(self, name: str) -> int:
+        columns = self._metadata.num_columns
+        (leaf,) = self._leaves_of(name)
+        return self._pages.num_pages(range(leaf, self._metadata.num_row_groups * columns, columns))
+
+    def _rows_at_once(self, names: Sequence[str]) -> int:
+        """How many rows' pages may be fetched together, if each is in a page of its own."""
+        num_bytes = 0
+        for name in names:
+            (leaf,) = self._leaves_of(name)
+            groups = range(self._metadata.num_row_groups)
+            stored = sum(self._metadata.row_group(group).column(leaf).total_uncompressed_size for group in groups)
+            num_bytes += stored // max(1, self._num_pages(name)) + 1
+        return max(1, _WAVE_BYTES // num_bytes)
 
     def _project(self, names: Sequence[str]) -> pa.Schema:
         unknown = [name for name in names if self._schema.get_field_index(name) < 0]
@@ -140,11 +183,11 @@ class RowReader:
             if table.num_rows != num_rows:
                 raise corrupt(self._key, f"{num_rows} rows were to be read and {table.num_rows} came")
             if wave.picks is not None and len(wave.picks) != num_rows:
-                table = _take(table, wave.picks)
+                table = take_rows(table, wave.picks)
             yield from _as_written(table.select(names), schema).to_batches()
 
     def _decode(self, groups: list[int], names: Sequence[str]) -> pa.Table:
-        indices = sorted(leaf for name in names for leaf in self._leaves[self._schema.get_field_index(name)])
+        indices = sorted(leaf for name in names for leaf in self._leaves_of(name))
         image = self._image(groups, indices)
         try:
             file = pq.ParquetFile(image, metadata=self._metadata, pre_buffer=False)
@@ -164,16 +207,20 @@ class RowReader:
             view = memoryview(stored)
             start = run[0].start
             for chunk in run:
-                part = view[chunk.start - start : chunk.end - start]
-                check_crc(part, self._checksums[chunk.number], self._key, "a part of its rows")
+                self._check(chunk, view[chunk.start - start : chunk.end - start])
             image[start : start + len(view)] = view
         return pa.BufferReader(pa.py_buffer(image))
 
-    def _chunks(self, group: int, indices: Sequence[int]) -> Iterator[Chunk]:
+    def _check(self, chunk: Place, stored: memoryview) -> None:
+        pages = self._pages.pages(chunk.chunk)
+        for start, end, checksum in zip(pages.offsets, [*pages.offsets[1:], len(stored)], pages.checksums, strict=True):
+            check_crc(stored[start:end], checksum, self._key, "a page of its rows")
+
+    def _chunks(self, group: int, indices: Sequence[int]) -> Iterator[Place]:
         for start, end, index in chunk_places(self._metadata, group, indices):
             if not len(MAGIC) <= start <= end <= self._rows_end:
                 raise corrupt(self._key, "a part of its rows stands where no row can")
-            yield Chunk(start, end, group * self._metadata.num_columns + index)
+            yield Place(start, end, group * self._metadata.num_columns + index)
 
 
 def chunk_places(metadata: pq.FileMetaData, group: int, indices: Sequence[int]) -> Iterator[tuple[int, int, int]]:
@@ -187,8 +234,8 @@ def chunk_places(metadata: pq.FileMetaData, group: int, indices: Sequence[int]) 
         yield start, start + column.total_compressed_size, index
 
 
-def check_types(schema: pa.Schema) -> list[str]:
-    """The paths of the file's columns; refuses what could not be written, or not be read back as it was."""
+def check_types(schema: pa.Schema) -> pq.ParquetSchema:
+    """What the file's columns will be; refuses what could not be written, or not be read back as it was."""
     try:
         sink = pa.BufferOutputStream()
         pq.write_table(schema.empty_table(), sink)
@@ -197,7 +244,7 @@ def check_types(schema: pa.Schema) -> list[str]:
         _as_written(pa.Table.from_arrays([pa.nulls(1, field.type) for field in found], names=found.names), schema)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise SchemaError(f"cannot write a split because Parquet cannot hold its columns ({error})") from error
-    return [file.schema.column(index).path for index in range(file.metadata.num_columns)]
+    return file.schema
 
 
 def repeated_columns(sample: pa.Table) -> set[str]:
@@ -233,9 +280,9 @@ def _num_leaves(kind: pa.DataType) -> int:
     return sum(_num_leaves(kind.field(index).type) for index in range(kind.num_fields)) if kind.num_fields else 1
 
 
-def _runs(chunks: Sequence[Chunk]) -> list[list[Chunk]]:
+def _runs(chunks: Sequence[Place]) -> list[list[Place]]:
     """Chunks that stand one behind the other, together."""
-    runs: list[list[Chunk]] = []
+    runs: list[list[Place]] = []
     for chunk in sorted(chunks):
         if runs and runs[-1][-1].end == chunk.start:
             runs[-1].append(chunk)
@@ -258,23 +305,7 @@ def _in_order(table: pa.Table, picks: pa.Array, num_rows: int) -> Iterator[pa.Re
     if not table.num_columns:
         yield _no_columns(num_rows)
         return
-    yield from _take(table, picks).to_batches()
-
-
-def _take(table: pa.Table, picks: pa.Array) -> pa.Table:
-    try:
-        return table.take(picks)
-    except pa.ArrowNotImplementedError:
-        return pa.Table.from_arrays([_take_column(column, picks) for column in table.columns], schema=table.schema)
-
-
-def _take_column(column: pa.ChunkedArray, picks: pa.Array) -> pa.ChunkedArray:
-    """Rows of a column, also of a type such as string views, of which Arrow can take none."""
-    try:
-        return column.take(picks)
-    except pa.ArrowNotImplementedError:
-        chunks = [chunk for row in picks.to_pylist() for chunk in column.slice(row, 1).chunks]
-        return pa.chunked_array([pa.concat_arrays(chunks)] if chunks else [], column.type)
+    yield from take_rows(table, picks).to_batches()
 
 
 def _no_columns(num_rows: int) -> pa.RecordBatch:

@@ -6,8 +6,8 @@
 
     split = SplitFile.open(store, key, size=..., footer_start_offset=..., footer_end_offset=...)
 
-Opening takes one ranged read. Every byte is verified before it is used: the footer by its seal, each column chunk and
-each member by a CRC.
+Opening takes one ranged read. Every byte is verified before it is used: the footer by its seal, each page and each
+member by a CRC.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import base64
 import binascii
 import contextlib
 import struct
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -27,13 +26,18 @@ import pyarrow.parquet as pq
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import ObjectNotFoundError, SchemaError, StorageError
 from indextables.split import layout
-from indextables.split.layout import CHECKSUM_BYTES, Directory, Segment, corrupt
+from indextables.split.layout import Directory, Member, Segment, corrupt
 from indextables.split.members import extract_members, write_bytes, write_members
-from indextables.split.rows import RowReader, check_types, chunk_places, leaf_ranges, repeated_columns
+from indextables.split.page_table import PageTable, encode_page_table, find_pages
+from indextables.split.rows import RowReader, check_types, leaf_ranges, repeated_columns
 from indextables.split.term_filter import TermFilter
 from indextables.store import ObjectStore
 
 _COMPRESSION_LEVEL = 1
+_PAGE_BYTES = 8 << 10
+_ROWS_PER_LOOK = 64  # after so many a page may end
+_FIRST_GROUP_BYTES = 2 << 20
+_PAGED_GROUP_BYTES = 16 << 20
 _GROUP_BYTES = 512 << 10
 _LEAST_CHUNK_BYTES = 16 << 10
 _MOST_GROUP_BYTES = 64 << 20
@@ -42,6 +46,8 @@ _MOST_GROUP_ROWS = 131_072
 _EARLY_CHUNKS = 16_384
 _EARLY_GROUPS = (16, 256)
 _PACKED_GUESS = 0.4
+_WHOLE_NUMBERS = "DELTA_BINARY_PACKED"  # smaller than packed plain numbers, and decoded seven times as fast
+_WHOLE_TYPES = ("INT32", "INT64")
 _TAIL_BYTES = 512 << 10
 _TRAILER = struct.Struct("<I4s")
 _ARROW_SCHEMA = b"ARROW:schema"
@@ -61,7 +67,10 @@ class FinishedSplit(NamedTuple):
 class SplitFileWriter:
     """Writes one split to a local file. Memory is that of one row group."""
 
-    def __init__(self, path: str, schema: pa.Schema, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, path: str, schema: pa.Schema, *, long_texts: Collection[str] = (), clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        """`long_texts` are columns whose least and greatest value say nothing, and would fill the footer."""
         if not schema.names:
             raise SchemaError("cannot write a split because it has no columns")
         if len(set(schema.names)) != len(schema.names):
@@ -70,14 +79,15 @@ class SplitFileWriter:
         self.num_rows = 0
         self._path = path
         self._schema = schema
-        self._num_leaves = sum(len(leaves) for leaves in leaf_ranges(schema))
+        self._long_texts = long_texts
+        self._leaf_counts = [len(leaves) for leaves in leaf_ranges(schema)]
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
         self._arrow_bytes = 0
-        self._num_groups = 0
+        self._group_sizes: list[int] = []
         self._written_rows = 0
-        self._leaf_paths = check_types(schema)
+        self._columns = check_types(schema)
         self._sink = pa.OSFile(path, "wb")
         self._writer: pq.ParquetWriter | None = None
 
@@ -124,16 +134,16 @@ class SplitFileWriter:
     ) -> FinishedSplit:
         """Append the index, the filter and the footer, and seal them. The file is then whole."""
         writer = self._flush(last=True)
+        pages = find_pages(self._path, int(self._sink.tell()), self._group_sizes, self._leaf_counts)
         members = write_members(self._sink, index_directory, index_files)
-        num_chunks = self._num_groups * self._num_leaves
         footer_start = int(self._sink.tell())
-        self._sink.write(bytes(layout.SEAL_BYTES + num_chunks * CHECKSUM_BYTES))
+        self._sink.write(bytes(layout.SEAL_BYTES))
+        page_table = write_bytes(self._sink, "page-table", encode_page_table(pages))
         stored = None if term_filter is None else write_bytes(self._sink, "term-filter", term_filter)
         directory = Directory(
             layout_version=layout.LAYOUT_VERSION,
             split_id=self.split_id,
             num_rows=self.num_rows,
-            num_chunks=num_chunks,
             footer_start_offset=footer_start,
             engine=engine,
             engine_version=engine_version,
@@ -141,6 +151,7 @@ class SplitFileWriter:
             tokenizers=tokenizers,
             segments=list(segments),
             members=members,
+            page_table=page_table,
             term_filter=stored,
         )
         text = layout.encode_directory(directory)
@@ -160,8 +171,8 @@ class SplitFileWriter:
             if table.num_rows < rows and not last:
                 break
             self._writer.write_table(table.slice(0, rows), row_group_size=rows)
-            self._num_groups += 1
-            self._written_rows += min(rows, table.num_rows)
+            self._group_sizes.append(min(rows, table.num_rows))
+            self._written_rows += self._group_sizes[-1]
             table = table.slice(rows)
         self._pending = table.to_batches()
         self._pending_rows = table.num_rows
@@ -170,39 +181,44 @@ class SplitFileWriter:
 
     def _open_writer(self, first_rows: pa.Table) -> pq.ParquetWriter:
         repeated = repeated_columns(first_rows.slice(0, _LEAST_GROUP_ROWS))
-        leaves = zip(self._schema.names, leaf_ranges(self._schema), strict=True)
+        leaves = dict(zip(self._schema.names, leaf_ranges(self._schema), strict=True))
+        dictionaries = {leaf for name in repeated for leaf in leaves[name]}
+        long_texts = {leaf for name in self._long_texts for leaf in leaves[name]}
+        columns = [self._columns.column(leaf) for leaf in range(sum(self._leaf_counts))]
+        plain = [column for leaf, column in enumerate(columns) if leaf not in dictionaries]
         return pq.ParquetWriter(
             self._sink,
             self._schema,
             compression="zstd",
             compression_level=_COMPRESSION_LEVEL,
-            use_dictionary=[self._leaf_paths[leaf] for name, some in leaves if name in repeated for leaf in some],
+            use_dictionary=[columns[leaf].path for leaf in dictionaries],
+            column_encoding={column.path: _WHOLE_NUMBERS for column in plain if column.physical_type in _WHOLE_TYPES},
+            write_statistics=[column.path for leaf, column in enumerate(columns) if leaf not in long_texts],
+            data_page_version="2.0",
+            data_page_size=_PAGE_BYTES,
+            write_batch_size=_ROWS_PER_LOOK,
             write_page_index=True,
             write_page_checksum=True,
         )
 
     def _group_rows(self) -> int:
-        """Rows of the next group: small groups make few rows cheap to fetch, but each costs room in the footer.
-
-        So groups grow with the number of columns, and with the file once it has many.
+        """Rows of the next group: few, where some of its chunks can only be read whole; but each group costs room in
+        the footer, so that they grow with the number of columns, and with the file once it has many.
         """
         row_bytes = max(1.0, self._arrow_bytes / max(1, self.num_rows))
+        num_leaves = sum(self._leaf_counts)
         least, most = _EARLY_GROUPS
-        early = min(most, max(least, _EARLY_CHUNKS // self._num_leaves))
-        aim = max(_GROUP_BYTES, self._num_leaves * _LEAST_CHUNK_BYTES, int(self._written_rows * row_bytes / early))
+        early = min(most, max(least, _EARLY_CHUNKS // num_leaves))
+        is_paged = num_leaves == len(self._leaf_counts)
+        written = int(self._written_rows * row_bytes)
+        usual = min(max(written, _FIRST_GROUP_BYTES), _PAGED_GROUP_BYTES) if is_paged else _GROUP_BYTES
+        aim = max(usual, num_leaves * _LEAST_CHUNK_BYTES, written // early)
         rows = min(max(int(aim / row_bytes), _LEAST_GROUP_ROWS), _MOST_GROUP_ROWS)
         return max(1, min(rows, int(_MOST_GROUP_BYTES / row_bytes)))
 
     def _seal(self, footer_start: int) -> FinishedSplit:
         with open(self._path, "r+b") as file:
             metadata = pq.read_metadata(file)
-            checksums = bytearray()
-            for group in range(metadata.num_row_groups):
-                for start, end, _ in chunk_places(metadata, group, range(metadata.num_columns)):
-                    file.seek(start)
-                    checksums += zlib.crc32(file.read(end - start)).to_bytes(CHECKSUM_BYTES, "little")
-            file.seek(footer_start + layout.SEAL_BYTES)
-            file.write(checksums)
             file.seek(footer_start + layout.SEAL_BYTES)
             behind = file.read()
             size = file.tell()
@@ -232,11 +248,10 @@ class SplitFile:
             raise corrupt(key, f"it has {metadata.num_rows} rows and its directory says {self.directory.num_rows}")
         self.num_rows: int = metadata.num_rows
         self.schema: pa.Schema = _schema_of(metadata, key)
-        start = layout.checksums_offset(self.directory)
-        checksums = self._from_tail(start, layout.filter_offset(self.directory))
         members = self.directory.members
         rows_end = members[0].offset if members else footer_start
-        self._rows = RowReader(key, metadata, self.schema, checksums, rows_end, self._read)
+        footer = memoryview(tail)[-_TRAILER.size - _footer_length(tail, key) : -_TRAILER.size]
+        self._rows = RowReader(key, metadata, footer, self.schema, self._page_table(), rows_end, self._read)
 
     @classmethod
     def open(
@@ -263,10 +278,8 @@ class SplitFile:
         member = self.directory.term_filter
         if member is None:
             return None
-        stored = self._from_tail(member.offset, member.end)
-        layout.check_crc(stored, member.crc32, self.key, "its term filter")
         try:
-            return TermFilter.from_bytes(stored)
+            return TermFilter.from_bytes(self._from_tail(member))
         except ValueError as error:
             raise corrupt(self.key, str(error)) from error
 
@@ -280,11 +293,19 @@ class SplitFile:
         """Batches of rows, in the order of the numbers that are asked for."""
         return self._rows.rows(row_numbers, columns)
 
-    def _from_tail(self, start: int, end: int) -> memoryview:
-        start, end = start - self._tail_start, end - self._tail_start
+    def _page_table(self) -> PageTable:
+        try:
+            return PageTable(self._from_tail(self.directory.page_table))
+        except ValueError as error:
+            raise corrupt(self.key, f"its page table cannot be understood ({error})") from error
+
+    def _from_tail(self, member: Member) -> memoryview:
+        start, end = member.offset - self._tail_start, member.end - self._tail_start
         if not 0 <= start <= end <= len(self._tail):
             raise corrupt(self.key, "a part of its footer stands outside it")
-        return memoryview(self._tail)[start:end]
+        stored = memoryview(self._tail)[start:end]
+        layout.check_crc(stored, member.crc32, self.key, f"its {member.name.replace('-', ' ')}")
+        return stored
 
     def _read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         return _read_ranges(self._store, self.key, self.size, ranges)

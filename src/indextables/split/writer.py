@@ -131,7 +131,8 @@ class _OpenSplit:
         self._cleanup.callback(shutil.rmtree, self._directory, ignore_errors=True)
         with contextlib.ExitStack() as undo:
             undo.push(self._cleanup)
-            self._file = self._cleanup.enter_context(SplitFileWriter(self.path, schema, clock=clock))
+            texts = [field.column for field in fields.text_fields()]
+            self._file = self._cleanup.enter_context(SplitFileWriter(self.path, schema, long_texts=texts, clock=clock))
             heap_bytes = config[settings.INDEX_WRITER_HEAP_SIZE]
             self._index = IndexBuilder(self._index_directory, fields, heap_bytes=heap_bytes)
             self._cleanup.callback(self._index.close)

@@ -1,0 +1,129 @@
+"""Where the pages of every column chunk stand, which rows they hold, and their checksums.
+
+Parquet's own page index says as much, less the checksums, in a form that takes long to read. Here it is three arrays of
+32-bit numbers: of each page its offset in the chunk, its first row in the row group, and the CRC of its header and
+data. A dictionary page has an entry of its own before the pages that need it, with the first row 0 like the page after
+it. A column of several leaves has one entry for each chunk, as its leaves break into pages at different rows.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from indextables.errors import SchemaError
+from indextables.split.layout import MAGIC
+from indextables.split.thrift import read_struct
+
+_WORD = 4
+_MOST = (1 << 32) - 1
+_DICTIONARY, _DATA_V2 = 2, 3
+_KIND, _STORED_BYTES, _V2_HEADER, _NUM_ROWS = 1, 3, 8, 3
+
+
+class Pages(NamedTuple):
+    """The pages of one column chunk."""
+
+    offsets: tuple[int, ...]
+    first_rows: tuple[int, ...]
+    checksums: tuple[int, ...]
+
+    @property
+    def has_dictionary(self) -> bool:
+        return len(self.first_rows) > 1 and self.first_rows[1] == 0
+
+
+class PageTable:
+    """The pages of every chunk, by row group and then by column."""
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        """A `ValueError` where the bytes are no such table."""
+        self._data = data
+        self._num_pages = 0
+        if len(data) < 2 * _WORD:
+            raise ValueError("it is too short")
+        (self.num_chunks,) = struct.unpack_from("<I", data)
+        if len(data) < (self.num_chunks + 2) * _WORD:
+            raise ValueError("it is too short")
+        self._starts = struct.unpack_from(f"<{self.num_chunks + 1}I", data, _WORD)
+        self._num_pages = self._starts[-1]
+        head = (self.num_chunks + 2) * _WORD
+        if len(data) != head + 3 * _WORD * self._num_pages or list(self._starts) != sorted(self._starts):
+            raise ValueError("its length does not fit")
+        self._arrays = [head + array * _WORD * self._num_pages for array in range(3)]
+
+    def pages(self, chunk: int) -> Pages:
+        """The pages of a chunk."""
+        start = self._starts[chunk]
+        count = self._starts[chunk + 1] - start
+        offsets, rows, checksums = (
+            struct.unpack_from(f"<{count}I", self._data, array + start * _WORD) for array in self._arrays
+        )
+        return Pages(offsets, rows, checksums)
+
+    def num_pages(self, chunks: range) -> int:
+        """How many pages some chunks have together."""
+        return sum(self._starts[chunk + 1] - self._starts[chunk] for chunk in chunks)
+
+
+def encode_page_table(chunks: Sequence[Pages]) -> bytes:
+    """The table of all chunks."""
+    starts = [0]
+    for chunk in chunks:
+        starts.append(starts[-1] + len(chunk.offsets))
+    arrays = ([value for chunk in chunks for value in chunk[array]] for array in range(3))
+    words = [len(chunks), *starts, *(value for array in arrays for value in array)]
+    return struct.pack(f"<{len(words)}I", *words)
+
+
+def find_pages(path: str, end: int, group_rows: Sequence[int], leaf_counts: Sequence[int]) -> list[Pages]:
+    """The pages of a file whose row groups end at an offset, and whose columns have so many leaves each.
+
+    It walks from page to page, as the file has no footer yet.
+    """
+    if end == len(MAGIC):
+        return []
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), end, prot=mmap.PROT_READ) as data, memoryview(data) as view:
+        walk = _Walk(view)
+        chunks = []
+        for num_rows in group_rows:
+            for leaves in leaf_counts:
+                chunks += [walk.chunk(num_rows, paged=leaves == 1) for _ in range(leaves)]
+        if walk.position != end:
+            raise SchemaError(f"cannot write a split because its pages end at {walk.position} and not at {end}")
+    return chunks
+
+
+class _Walk:
+    """From page to page."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self.position = len(MAGIC)
+
+    def chunk(self, num_rows: int, *, paged: bool) -> Pages:
+        """The pages of a chunk of so many rows, which stands at the position."""
+        start = self.position
+        found = list(self._pages(num_rows))
+        if self.position - start > _MOST:
+            raise SchemaError("cannot write a split because the values of one row are larger than 4 GiB")
+        if not paged:
+            return Pages((0,), (0,), (zlib.crc32(self._data[start : self.position]),))
+        offsets, rows, checksums = zip(*found, strict=True)
+        return Pages(tuple(offset - start for offset in offsets), rows, checksums)
+
+    def _pages(self, num_rows: int) -> Iterator[tuple[int, int, int]]:
+        row = 0
+        while row < num_rows:
+            start = self.position
+            header, end = read_struct(self._data, start)
+            end += header[_STORED_BYTES]
+            yield start, row, zlib.crc32(self._data[start:end])
+            self.position = end
+            if header[_KIND] == _DATA_V2:
+                row += header[_V2_HEADER][_NUM_ROWS]
+            elif header[_KIND] != _DICTIONARY:
+                raise SchemaError(f"cannot write a split because it has a page of type {header[_KIND]}")
