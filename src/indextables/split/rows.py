@@ -132,7 +132,7 @@ class RowReader:
             groups = range(self._metadata.num_row_groups)
             stored = sum(self._metadata.row_group(group).column(leaf).total_uncompressed_size for group in groups)
             num_bytes += stored // max(1, self._num_pages(name)) + 1
-        return max(1, _WAVE_BYTES // num_bytes)
+        return max(1, 2 * _WAVE_BYTES // num_bytes)
 
     def _project(self, names: Sequence[str]) -> pa.Schema:
         unknown = [name for name in names if self._schema.get_field_index(name) < 0]

@@ -28,7 +28,7 @@ FETCHING = "row-fetching"
 
 _WORKERS = min(8, os.cpu_count() or 1)
 _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
+_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4": 7}
 # Field numbers of Parquet's footer.
 _SCHEMA, _NAME, _NUM_CHILDREN = 2, 4, 5
 _V2_HEADER, _NUM_VALUES = 8, 1
@@ -128,10 +128,11 @@ class SparseReader:
         column = self._metadata.schema.column(pick.leaf)
         is_flat = column.max_repetition_level == 0
         has_words = is_flat and column.max_definition_level <= 1 and column.physical_type == "BYTE_ARRAY"
+        is_encoded = has_words and all(pages[0].num_rows == 0 for pages in pick.groups)
         try:
             image = self._image(pick, parts, field, is_flat=is_flat)
             # Values that come from a dictionary are looked up after the rows are picked.
-            file = pq.ParquetFile(image, pre_buffer=False, read_dictionary=[column.path] if has_words else None)
+            file = pq.ParquetFile(image, pre_buffer=False, read_dictionary=[column.path] if is_encoded else None)
             found = file.read(use_threads=False).column(0)
         except pa.ArrowMemoryError:
             raise
@@ -140,8 +141,8 @@ class SparseReader:
         if len(found) != sum(page.num_rows for page in pick.pages):
             raise corrupt(self._key, "its pages do not hold their rows")
         taken = take_values(found, pa.array(pick.picks, pa.int64()))
-        is_encoded = pa.types.is_dictionary(taken.type) and not pa.types.is_dictionary(field.type)
-        return taken.cast(taken.type.value_type) if is_encoded else taken
+        to_decode = is_encoded and not pa.types.is_dictionary(field.type)
+        return taken.cast(taken.type.value_type) if to_decode else taken
 
     def _image(self, pick: _Pick, parts: Sequence[bytes], field: pa.Field, *, is_flat: bool) -> pa.BufferReader:
         """A Parquet file of the pages."""
