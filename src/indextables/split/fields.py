@@ -60,6 +60,11 @@ class IndexField(msgspec.Struct, frozen=True, kw_only=True, rename=_RENAMED, for
     def position(self) -> int:
         return int(self.name[1:])
 
+    @property
+    def is_fast_number(self) -> bool:
+        """Whether its values stand in a fast column, and not as terms."""
+        return self.fast and self.kind in _NUMERIC
+
 
 class FieldMap:
     """The fields of an index in the order of their columns; immutable."""

@@ -188,7 +188,8 @@ def open_index(directory: str, fields: FieldMap) -> tantivy.Index:
 
 def _add_field(builder: tantivy.SchemaBuilder, field: IndexField) -> None:
     if field.kind in _NUMBERS:
-        _NUMBERS[field.kind](builder, field.name, indexed=True, fast=field.fast)
+        # A fast column finds numbers well enough; terms of them took a fifth of an index, and of the time to build it.
+        _NUMBERS[field.kind](builder, field.name, indexed=not field.is_fast_number, fast=field.fast)
         return
     add = builder.add_json_field if field.kind is Kind.JSON else builder.add_text_field
     add(field.name, fast=field.fast, tokenizer_name=analyzer_name(field), index_option=field.record)

@@ -141,7 +141,7 @@ class SparseReader:
         if len(found) != sum(page.num_rows for page in pick.pages):
             raise corrupt(self._key, "its pages do not hold their rows")
         taken = take_values(found, pa.array(pick.picks, pa.int64()))
-        to_decode = is_encoded and not pa.types.is_dictionary(field.type)
+        to_decode = pa.types.is_dictionary(taken.type) and not pa.types.is_dictionary(field.type)
         return taken.cast(taken.type.value_type) if to_decode else taken
 
     def _image(self, pick: _Pick, parts: Sequence[bytes], field: pa.Field, *, is_flat: bool) -> pa.BufferReader:

@@ -12,6 +12,7 @@ Literal = int | float | str | bool | bytes | None
 
 TEXT, STRING, JSON = Kind.TEXT, Kind.STRING, Kind.JSON
 INT, UINT, FLOAT, BOOL, BYTES, IP = Kind.INT, Kind.UINT, Kind.FLOAT, Kind.BOOL, Kind.BYTES, Kind.IP
+NUMBERS = frozenset({INT, UINT, FLOAT})
 
 
 class Field(Protocol):

@@ -1,6 +1,7 @@
 """Leaves on numbers, booleans, times, addresses and binary values.
 
-The index holds neither NaN nor a negative zero, so that ranges are those of the numbers.
+The index holds neither NaN nor a negative zero, so that ranges are those of the numbers. Fast numbers are not indexed
+as terms too: a number is then sought as a range of one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 
 import tantivy
 
-from indextables.split.query.catalog import BOOL, BYTES, FLOAT, INT, IP, UINT, Catalog, Field, Literal
+from indextables.split.query.catalog import BOOL, BYTES, FLOAT, INT, IP, NUMBERS, UINT, Catalog, Field, Literal
 from indextables.split.query.tree import Exists, InSet, Leaf, Phrase, Prefix, Range, Term, Wildcard
 from indextables.split.query.values import Unsupported, any_of, literal, refuse
 
@@ -52,6 +53,8 @@ class ValueLeaves:
     def _equals(self, value: Literal) -> tantivy.Query:
         if value is None:
             return tantivy.Query.empty_query()
+        if self._field.fast and self._field.kind in NUMBERS:
+            return self._between(value, value)
         try:
             return tantivy.Query.term_query(self._schema, self._field.name, value)
         except (ValueError, OverflowError) as error:
