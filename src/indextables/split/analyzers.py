@@ -51,7 +51,17 @@ def tokens(field: IndexField, text: str) -> list[str]:
     if field.kind not in _ANALYZED:
         raise ValueError(f"column `{field.column}` is indexed as `{field.kind}`, which has no words")
     analyzer = _analyzer(field.tokenizer, field.max_token_length)
-    return list(analyzer.analyze(json_text(text) if field.kind is Kind.JSON else text))
+    return list(analyzer.analyze(_analyzed_text(field, text)))
+
+
+def placed_tokens(field: IndexField, text: str) -> list[tuple[int, str]]:
+    """The same with the place of each; a word that is left out leaves its place empty."""
+    analyzer = _analyzer(field.tokenizer, field.max_token_length)
+    return [(token.position, token.text) for token in analyzer.pre_tokenize(_analyzed_text(field, text)).tokens]
+
+
+def _analyzed_text(field: IndexField, text: str) -> str:
+    return json_text(text) if field.kind is Kind.JSON else text
 
 
 _analyzer = functools.lru_cache(maxsize=64)(make_analyzer)

@@ -29,6 +29,7 @@ META = "meta.json"
 _MAX_SEGMENTS = 4
 _ROWS_PER_LOOK = 1_000
 _ROWS_PER_CHECK = 10_000
+_REMOVAL_TRIES = 10
 _DISK_HINT = "is the disk of `indexWriter.tempDirectoryPath` full?"
 _LEAST_HEAP_BYTES = 15_000_000
 _MOST_HEAP_BYTES = (1 << 32) - 1 - 1_000_000
@@ -68,6 +69,7 @@ class IndexBuilder:
         self._heap_bytes = min(max(heap_bytes, _LEAST_HEAP_BYTES), _MOST_HEAP_BYTES)
         self._bytes_per_part = self._heap_bytes
         self._part: _Part | None = None
+        self._num_parts = 0
         self._meta: dict[str, Any] = {}
         self._found: list[tuple[Segment, dict[str, Any]]] = []
         self._files: list[str] = []
@@ -107,7 +109,9 @@ class IndexBuilder:
                 self._end_part()
 
     def _new_part(self) -> _Part:
-        return _Part(os.path.join(self._directory, "part"), self._fields, self._heap_bytes, self._num_rows)
+        self._num_parts += 1
+        directory = os.path.join(self._directory, f"part{self._num_parts}")
+        return _Part(directory, self._fields, self._heap_bytes, self._num_rows)
 
     def _end_part(self) -> None:
         if self._part is None:
@@ -123,11 +127,11 @@ class IndexBuilder:
         self._meta = _read_meta(part.directory)
         self._found += found
         self._files += _move_files(part.directory, self._directory, {segment.name for segment, _ in found})
-        shutil.rmtree(part.directory)
+        remove_directory(part.directory)
 
     def _redo(self, part: _Part) -> None:
         """Index the rows of a part that was merged again, in smaller parts."""
-        shutil.rmtree(part.directory)
+        remove_directory(part.directory)
         self._bytes_per_part = max(1, min(self._bytes_per_part, part.num_bytes) // _MAX_SEGMENTS)
         self._num_rows = part.first_row
         for batch in part.batches:
@@ -184,6 +188,15 @@ def open_index(directory: str, fields: FieldMap) -> tantivy.Index:
         index = tantivy.Index.open(directory)
         register(index, fields)
         return index
+
+
+def remove_directory(directory: str) -> None:
+    """Remove a directory that an index was open in. A thread of the engine watches it, and may make its lock file again
+    while the others are being removed."""
+    for _ in range(_REMOVAL_TRIES):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not os.path.lexists(directory):
+            return
 
 
 def _add_field(builder: tantivy.SchemaBuilder, field: IndexField) -> None:

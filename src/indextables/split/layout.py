@@ -51,7 +51,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A segment of the index: which rows it holds."""
+    """A segment of the index, in the order of `meta.json`. A document's row is `first_row` and its own number."""
 
     name: str
     first_row: int

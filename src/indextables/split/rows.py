@@ -242,7 +242,7 @@ def check_types(schema: pa.Schema) -> pq.ParquetSchema:
         file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
         found = file.schema_arrow
         _as_written(pa.Table.from_arrays([pa.nulls(1, field.type) for field in found], names=found.names), schema)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise SchemaError(f"cannot write a split because Parquet cannot hold its columns ({error})") from error
     return file.schema
 

@@ -15,7 +15,6 @@ import tantivy
 
 from indextables.errors import CorruptSplitError
 from indextables.split import analyzers, literals
-from indextables.split.documents import ROW_FIELD
 from indextables.split.fields import FieldMap, IndexField
 from indextables.split.index_cache import IndexCache
 from indextables.split.indexing import make_schema, open_index
@@ -45,6 +44,9 @@ class SearchableFields:
     def tokens(self, column: str, text: str) -> list[str]:
         return analyzers.tokens(self._known(column), text)
 
+    def placed_tokens(self, column: str, text: str) -> list[tuple[int, str]]:
+        return analyzers.placed_tokens(self._known(column), text)
+
     def parse_literal(self, column: str, text: str) -> Literal:
         return literals.parse_literal(self._known(column), text)
 
@@ -70,9 +72,11 @@ class SplitSearcher:
         if self._is_ruled_out(tree):
             return pa.array([], pa.uint64())
         with self._opened() as searcher:
-            most = max(1, searcher.num_docs)
-            found = searcher.search(query, most, count=False, order_by_field=ROW_FIELD, order=tantivy.Order.Asc)
-            return pa.array([key for key, _ in found.hits], pa.uint64())
+            # Where all scores are the same, the engine's order is that of segments and documents, and so that of rows.
+            same_score = tantivy.Query.const_score_query(query, 1.0)
+            hits = searcher.search(same_score, max(1, searcher.num_docs), count=False).hits
+            first_rows = [segment.first_row for segment in self._split.directory.segments]
+            return pa.array([first_rows[place.segment_ord] + place.doc for _, place in hits], pa.uint64())
 
     def count(self, tree: Node, text: str = "") -> int:
         """How many rows a query finds."""

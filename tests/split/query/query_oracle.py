@@ -59,6 +59,10 @@ class TestCatalog:
     def tokens(self, column: str, text: str) -> list[str]:
         return _analyzer(self.find(column).tokenizer).analyze(text)
 
+    def placed_tokens(self, column: str, text: str) -> list[tuple[int, str]]:
+        found = _analyzer(self.find(column).tokenizer).pre_tokenize(text).tokens
+        return [(token.position, token.text) for token in found]
+
     def parse_literal(self, column: str, text: str) -> Any:
         field = self.find(column)
         if field.kind != "bool":

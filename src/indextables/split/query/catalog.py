@@ -62,6 +62,10 @@ class Catalog(Protocol):
         """The words that the index would hold of a text in a column."""
         ...
 
+    def placed_tokens(self, column: str, text: str) -> list[tuple[int, str]]:
+        """The same words with their places in the text, at which words that are too long for the index count too."""
+        ...
+
     def parse_literal(self, column: str, text: str) -> Literal:
         """A value of a column as the index holds it. `ValueError` says what was expected."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tantivy
 
@@ -110,18 +110,20 @@ def words(text: str, slop: int, name: str, field: Field, catalog: Catalog, schem
             f"`{text[:60]}` is several words, and the index of `{field.column}` keeps no positions",
             "search for each word, or set `indexing.text.indexRecordOption` to `position`",
         )
-    return _near(tokens, slop, name, schema) if slop else tantivy.Query.phrase_query(schema, name, list(tokens))
+    placed = catalog.placed_tokens(field.column, text)
+    return _near(placed, slop, name, schema) if slop else _phrase(placed, 0, name, schema)
 
 
-def _near(tokens: list[str], slop: int, name: str, schema: tantivy.Schema) -> tantivy.Query:
+def _phrase(placed: Sequence[tuple[int, str]], slop: int, name: str, schema: tantivy.Schema) -> tantivy.Query:
+    first = placed[0][0]
+    return tantivy.Query.phrase_query(schema, name, [(place - first, token) for place, token in placed], slop)
+
+
+def _near(placed: list[tuple[int, str]], slop: int, name: str, schema: tantivy.Schema) -> tantivy.Query:
     """Every two words as near as the phrase has them. What the library does with three at once has no clear meaning."""
-    if len(tokens) > _MAX_NEAR:
-        raise Unsupported(f"a phrase with slop has at most {_MAX_NEAR} words, and this has {len(tokens):,}")
-    pairs = itertools.combinations(enumerate(tokens), 2)
-    return all_of(
-        tantivy.Query.phrase_query(schema, name, [(0, left), (there - here, right)], slop)
-        for (here, left), (there, right) in pairs
-    )
+    if len(placed) > _MAX_NEAR:
+        raise Unsupported(f"a phrase with slop has at most {_MAX_NEAR} words, and this has {len(placed):,}")
+    return all_of(_phrase(pair, slop, name, schema) for pair in itertools.combinations(placed, 2))
 
 
 def fuzzy(leaf: Fuzzy, name: str, field: Field, catalog: Catalog, schema: tantivy.Schema) -> tantivy.Query:

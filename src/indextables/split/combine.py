@@ -1,0 +1,91 @@
+"""Several splits as one new split, with their rows in the order given. The old ones stay as they are.
+
+Rows stream through memory a few row groups at a time. The new split is built on local disk and put into the store at
+the end, so that what fails before leaves nothing there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from indextables.clock import SYSTEM_CLOCK, Clock
+from indextables.config import Config
+from indextables.errors import ConfigError, SchemaError
+from indextables.protocol.actions import Add
+from indextables.split.combined_index import combine_indexes
+from indextables.split.split_file import SplitFile
+from indextables.split.writer import Index, NewSplit, SplitPlan
+from indextables.store import ObjectStore
+
+
+class Source(Protocol):
+    """A split that is to be combined; an add action says all of it."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def footer_start_offset(self) -> int | None: ...
+
+    @property
+    def footer_end_offset(self) -> int | None: ...
+
+    @property
+    def num_merge_ops(self) -> int | None: ...
+
+
+def combine_splits(
+    store: ObjectStore,
+    sources: Sequence[Source],
+    schema: pa.Schema,
+    config: Config,
+    *,
+    partition_columns: Sequence[str] = (),
+    partition_values: Mapping[str, str | None] | None = None,
+    adds: list[Add] | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Add:
+    """Put one split with the rows of several into the store; gives its add action, and appends it to `adds`.
+
+    Its index is made of theirs, or from the rows where the table's settings, the engine or the number of segments call
+    for it, or where an index is damaged. Damaged rows are a `CorruptSplitError` that names their split.
+    """
+    if not sources:
+        raise ConfigError("cannot combine splits because none is named")
+    plan = SplitPlan.make(
+        store, schema, config, partition_columns=partition_columns, partition_values=partition_values, clock=clock
+    )
+    splits = [_open(store, source, schema) for source in sources]
+    with contextlib.closing(NewSplit(plan, functools.partial(_make_index, plan, splits))) as new:
+        for split in splits:
+            for batch in split.rows():
+                new.write(batch)
+        add = new.put(num_merge_ops=1 + max(source.num_merge_ops or 0 for source in sources))
+    if adds is not None:
+        adds.append(add)
+    return add
+
+
+def _open(store: ObjectStore, source: Source, schema: pa.Schema) -> SplitFile:
+    split = SplitFile.open(
+        store,
+        source.path,
+        size=source.size,
+        footer_start_offset=source.footer_start_offset,
+        footer_end_offset=source.footer_end_offset,
+    )
+    if not split.schema.equals(schema):
+        raise SchemaError(f"cannot combine the split `{source.path}` because its columns are not those of the table")
+    return split
+
+
+def _make_index(plan: SplitPlan, splits: Sequence[SplitFile], directory: str) -> Index:
+    return combine_indexes(splits, plan.fields, directory) or plan.new_index(directory)
