@@ -1,4 +1,4 @@
-"""`python -m bench [names...]`: measure beside delta-rs and pyiceberg, and print the ratios."""
+"""`python -m bench [names...]`: measure beside other libraries, and print the ratios."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ NAMES = (
     "formats",
     "parallel",
     "growth",
+    "index",
+    "search",
+    "aggregate",
+    "cold-split",
+    "rare-term",
 )
 _SHARED = "shared"
 
@@ -47,9 +52,10 @@ def main(
     plot_path: Path | None,
     keep: Path | None,
 ) -> None:
-    """Measure indextables beside delta-rs and pyiceberg: all benchmarks, or those named."""
+    """Measure indextables beside others: its log beside delta-rs and pyiceberg, its search beside Lance, SQLite and
+    DuckDB. All benchmarks, or those named."""
     names = tuple(dict.fromkeys(names or NAMES))
-    _check_installed("deltalake", "pyiceberg", *(["matplotlib"] if plot_path else []))
+    _check_installed("deltalake", "pyiceberg", "lance", "duckdb", *(["matplotlib"] if plot_path else []))
     if plot_path is not None and "growth" not in names:
         raise click.UsageError("`--plot` draws what `growth` measures: name it too")
     sizes = QUICK if quick else Sizes()
@@ -89,14 +95,19 @@ def _run(names: tuple[str, ...], directory: Path, sizes: Sizes, say: Say) -> tup
 
 def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
     from bench import (
+        aggregating,
+        cold_split,
         commits,
         formats,
         growth,
+        indexing,
         listing,
         opening,
         parallel,
         partition,
+        rare_term,
         refresh,
+        searching,
         states,
         versions,
     )
@@ -113,6 +124,11 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         "formats": formats.run,
         "parallel": parallel.run,
         "growth": growth.run,
+        "index": indexing.run,
+        "search": searching.run,
+        "aggregate": aggregating.run,
+        "cold-split": cold_split.run,
+        "rare-term": rare_term.run,
     }
 
 

@@ -36,6 +36,11 @@ class Sizes:
     num_versions_checkpointed: tuple[int, ...] = (1_000, 10_000)
     num_versions_read: tuple[int, ...] = (50, 200)
     num_files_growing: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    num_rows: int = 500_000
+    num_searches: int = 5
+    num_splits: int = 200
+    num_rows_by_split: tuple[int, ...] = (2_500, 20_000)
+    cold_split_mb: float = 100
     num_rounds: int = 3
     num_slow_rounds: int = 1
 
@@ -52,6 +57,11 @@ QUICK = Sizes(
     num_versions_checkpointed=(20, 40),
     num_versions_read=(8,),
     num_files_growing=(300, 400),
+    num_rows=1_000,
+    num_searches=1,
+    num_splits=4,
+    num_rows_by_split=(250, 400),
+    cold_split_mb=0.2,
     num_rounds=1,
 )
 
@@ -176,7 +186,7 @@ def timed_ms(work: Callable[[], object]) -> float:
 def checked_count(found: int, expected: int) -> None:
     """Refuse to measure a table that does not hold what it should."""
     if found != expected:
-        raise AssertionError(f"{found} files are listed of a table that should list {expected}")
+        raise AssertionError(f"{found} are found in a table that should hold {expected}")
 
 
 def calls_text(calls: Mapping[str, int]) -> str:

@@ -12,10 +12,11 @@ import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from bench.harness import checked_count, timed_ms
 
+_Answer = TypeVar("_Answer")
 _KIB_PER_MB = 1_000_000 / 1024
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
 
@@ -27,20 +28,25 @@ class Cost(NamedTuple):
     peak_mb: float
 
 
-def cost_in_new_process(num_expected: int, count_files: Callable[..., int], *arguments: Any) -> Cost:
-    """What one call costs in a process of its own. It answers with a number of files, which is checked."""
+def cost_in_new_process(num_expected: int, count_found: Callable[..., int], *arguments: Any) -> Cost:
+    """What one call costs in a process of its own. It answers with a number of files or rows, which is checked."""
+    return in_new_process(_measure, num_expected, count_found, arguments)
+
+
+def ms_in_new_process(num_expected: int, count_found: Callable[..., int], *arguments: Any) -> float:
+    return cost_in_new_process(num_expected, count_found, *arguments).elapsed_ms
+
+
+def in_new_process(call: Callable[..., _Answer], *arguments: Any) -> _Answer:
+    """What a call answers in a process of its own."""
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(max_workers=1, mp_context=context) as executor:
-        return executor.submit(_measure, num_expected, count_files, arguments).result()
+        return executor.submit(call, *arguments).result()
 
 
-def ms_in_new_process(num_expected: int, count_files: Callable[..., int], *arguments: Any) -> float:
-    return cost_in_new_process(num_expected, count_files, *arguments).elapsed_ms
-
-
-def _measure(num_expected: int, count_files: Callable[..., int], arguments: tuple[Any, ...]) -> Cost:
+def _measure(num_expected: int, count_found: Callable[..., int], arguments: tuple[Any, ...]) -> Cost:
     found: list[int] = []
-    elapsed_ms = timed_ms(lambda: found.append(functools.partial(count_files, *arguments)()))
+    elapsed_ms = timed_ms(lambda: found.append(functools.partial(count_found, *arguments)()))
     checked_count(found[0], num_expected)
     return Cost(elapsed_ms, _peak_mb())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import sqlite3
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -28,6 +29,9 @@ def environment(directory: Path) -> dict[str, Any]:
         "indextables": it.__version__,
         "deltalake": importlib.metadata.version("deltalake"),
         "pyiceberg": importlib.metadata.version("pyiceberg"),
+        "pylance": importlib.metadata.version("pylance"),
+        "duckdb": importlib.metadata.version("duckdb"),
+        "sqlite": sqlite3.sqlite_version,
         "num_cores": os.cpu_count(),
         "fsync_median_ms": _fsync_median_ms(directory),
     }
@@ -57,7 +61,8 @@ def show(console: rich.console.Console, facts: dict[str, Any], figures: Sequence
     console.print(table)
     console.print(
         f"medians; Python {facts['python']}, indextables {facts['indextables']}, deltalake {facts['deltalake']}, "
-        f"pyiceberg {facts['pyiceberg']}, {facts['num_cores']} cores, one fsync {facts['fsync_median_ms']:.2f} ms",
+        f"pyiceberg {facts['pyiceberg']}, pylance {facts['pylance']}, duckdb {facts['duckdb']}, "
+        f"SQLite {facts['sqlite']}, {facts['num_cores']} cores, one fsync {facts['fsync_median_ms']:.2f} ms",
         highlight=False,
     )
 

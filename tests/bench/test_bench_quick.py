@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
-for _module in ("deltalake", "pyiceberg"):
+for _module in ("deltalake", "pyiceberg", "lance", "duckdb"):
     pytest.importorskip(_module, reason=f"the benchmarks measure beside {_module}: install `indextables[bench]`")
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DELTA = "delta-rs"
 _WHOLE = "ours, written whole"
 _THEIR_CHECKPOINT = "delta-rs, its checkpoint"
+_PEERS = ("Lance FTS", "SQLite FTS5", "DuckDB LIKE over Parquet")
+_SEARCHES = ("10 hits", "2 hits", "200 hits", "phrase, 76 hits", "boolean, 4 hits")
+_GROUPINGS = ("terms of level", "terms of service", "hours", "statistics of latency_ms")
 _FIGURES = [
     ("commits: 12 through one handle", _DELTA),
     ("commits: 12, delta-rs opened anew for each", _DELTA),
@@ -59,6 +62,35 @@ _FIGURES = [
     ("growth: list one partition, 400 files", "ours, 300 files"),
     ("growth: write the state after a few files were added, 300 files", None),
     ("growth: write the state after a few files were added, 400 files", "ours, 300 files"),
+    ("index: 1000 rows, build", "tantivy, bare loop"),
+    *((f"index: 1000 rows, {what}", peer) for what in ("build", "size") for peer in _PEERS),
+    ("index: 1000 rows, size with the log", "Lance FTS"),
+    *(
+        (f"search: {search}, {columns} columns", peer)
+        for columns in ("all", "3")
+        for search in _SEARCHES
+        for peer in _PEERS
+    ),
+    *((f"aggregate: count, {search}", peer) for search in _SEARCHES for peer in _PEERS),
+    *(
+        (f"aggregate: {grouping}, {subject}", peer)
+        for subject in ("200 hits", "all rows")
+        for grouping in _GROUPINGS
+        for peer in _PEERS
+    ),
+    ("cold-split: open and first search, 10 hits", None),
+    ("cold-split: open and first count", None),
+    ("cold-split: of it, open the table", None),
+    ("cold-split: of it, open the split", None),
+    ("cold-split: of it, read the term filter", None),
+    ("cold-split: of it, extract the index and ask it", None),
+    ("cold-split: of it, ask it again", None),
+    ("cold-split: of it, fetch the rows", None),
+    ("cold-split: size of the split", None),
+    ("rare-term: in 1 of 4 splits of 250 rows, fetched", "all splits whole"),
+    ("rare-term: in 1 of 4 splits of 250 rows, first search", None),
+    ("rare-term: in 1 of 4 splits of 400 rows, fetched", "all splits whole"),
+    ("rare-term: in 1 of 4 splits of 400 rows, first search", None),
 ]
 
 
@@ -102,8 +134,22 @@ def test_every_figure_has_its_sides_and_a_ratio(quick_run):
 
 def test_a_refresh_is_one_list_call(quick_run):
     _, report = quick_run
-    calls = [figure["store_calls"] for figure in report["figures"] if figure["store_calls"] is not None]
+    calls = [
+        figure["store_calls"]
+        for figure in report["figures"]
+        if figure["name"].startswith("refresh:") and figure["store_calls"]
+    ]
     assert calls == [{"list": 1}] * 4
+
+
+def test_a_rare_term_is_sought_by_ranges_and_not_in_whole_splits(quick_run):
+    _, report = quick_run
+    fetched = [figure for figure in report["figures"] if figure["name"].endswith("rows, fetched")]
+    assert len(fetched) == 2
+    for figure in fetched:
+        assert set(figure["store_calls"]) == {"get_ranges"}
+        assert figure["store_calls"]["get_ranges"] > 4
+        assert figure["ratio"] < 1
 
 
 def test_the_environment_is_named_and_the_machine_is_not(quick_run):
@@ -113,6 +159,9 @@ def test_the_environment_is_named_and_the_machine_is_not(quick_run):
         "indextables",
         "deltalake",
         "pyiceberg",
+        "pylance",
+        "duckdb",
+        "sqlite",
         "num_cores",
         "fsync_median_ms",
     }
