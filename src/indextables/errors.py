@@ -22,6 +22,8 @@
         └── StorageRefusedError     the store said no, and nothing was applied
             └── StorageDeniedError  no permission (also a PermissionError)
 
+`BadSplitWarning` is a warning, not an error: a search has left out splits that it could not read, as it was told to.
+
 Messages read *cannot X because Y*, with values in backticks, and a `hint:` line where there is one. Credentials never
 stand in them.
 """
@@ -95,6 +97,10 @@ class CorruptLogError(IndexTablesError):
 
 class CorruptSplitError(IndexTablesError):
     """A split is damaged."""
+
+
+class BadSplitWarning(UserWarning):
+    """An answer leaves out splits that could not be read, as was asked for with `bad_splits="skip"`."""
 
 
 class RetentionError(IndexTablesError):

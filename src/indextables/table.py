@@ -9,18 +9,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.config import Config, settings
-from indextables.config.resolve import PREFIX
-from indextables.errors import SchemaError, TableExistsError
 from indextables.log.snapshot import Snapshot
+from indextables.ops.aggregate import aggregate
 from indextables.ops.checkpoint import make_checkpoint
+from indextables.ops.create import create
+from indextables.ops.date_histogram import date_histogram
 from indextables.ops.describe_log import describe_log
 from indextables.ops.describe_state import describe_state
-from indextables.ops.search import Search
+from indextables.ops.questions import Question
+from indextables.ops.search import Wanted, count, search
 from indextables.ops.skipped_files import list_skipped_files
+from indextables.ops.stats import stats
 from indextables.ops.write import append, overwrite
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.scan.files import prune_table
+from indextables.split.open_splits import OpenSplits
+from indextables.split.snippets import Snippet
 from indextables.transaction_log import TransactionLog
 
 
@@ -30,6 +34,10 @@ class Table:
     def __init__(self, log: TransactionLog, snapshot: Snapshot) -> None:
         self._log = log
         self._snapshot = snapshot
+        self._opened = OpenSplits(log.reader.store, log.config)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._log, self._snapshot)
 
     @classmethod
     def create(
@@ -45,20 +53,16 @@ class Table:
         options: Mapping[str, Any] | None = None,
     ) -> Table:
         """Create a table. `indexing` says how columns are indexed, as in `{"message": "text"}`."""
-        log = TransactionLog(url, options=options)
-        configuration = {**(properties or {}), **_indexing_properties(schema, indexing or {})}
-        created = log.initialize(
+        log = create(
+            url,
             schema,
-            partition_columns=partition_by,
-            configuration=configuration,
+            partition_by=partition_by,
+            indexing=indexing or {},
+            properties=properties or {},
             name=name,
             description=description,
+            options=options,
         )
-        if not created:
-            raise TableExistsError(
-                f"cannot create a table at `{log.url}` because there is one already",
-                hint="open it with `Table.open`",
-            )
         return cls(log, log.snapshot())
 
     @classmethod
@@ -140,17 +144,78 @@ class Table:
         where: str | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
+        score: bool = False,
+        snippet: str | Snippet | None = None,
+        order_by: str | None = None,
+        descending: bool = False,
+        bad_splits: str = "fail",
     ) -> pa.Table:
-        """The rows that a query finds and a predicate is true of; all of them where neither is given."""
-        return self._search(query, where, columns).rows(limit)
+        """The rows that a query finds and a predicate is true of; all of them where neither is given.
 
-    def count(self, query: str | None = None, *, where: str | None = None) -> int:
-        """How many rows a query finds and a predicate is true of; without a predicate from the index alone."""
-        return self._search(query, where, None).count()
+        Rows come in the order of the table, and `limit` takes the first of them. With `score` there is a `_score`
+        (float32) as the last column, and the best of all splits come first: scores are BM25 by the statistics of each
+        split alone, and 1.0 without a query. With `order_by` rows come in the order of that column, also where there
+        is a score: NULL last, and NaN before it. Rows that are equal keep the order of the table.
 
-    def _search(self, query: str | None, where: str | None, columns: Sequence[str] | None) -> Search:
-        store = self._log.reader.store
-        return Search(store, self._snapshot, self._log.config, query=query, where=where, columns=columns)
+        `snippet` names a text column, or is a `Snippet`: a `_snippet` is the best fragment of that text with the words
+        that the query finds there marked. It is the start of the text where there are none, and is not escaped.
+
+        With `bad_splits="skip"` a split that is damaged or missing is left out, and a `BadSplitWarning` says so.
+        """
+        wanted = Wanted(columns, limit, score, snippet, order_by, descending)
+        return search(self._ask(query, where, bad_splits), wanted)
+
+    def count(self, query: str | None = None, *, where: str | None = None, bad_splits: str = "fail") -> int:
+        """How many rows a query finds and a predicate is true of.
+
+        The index alone is asked where there is no predicate on rows, and the log alone where there is no query either.
+        """
+        return count(self._ask(query, where, bad_splits))
+
+    def aggregate(
+        self,
+        column: str,
+        *,
+        query: str | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        bad_splits: str = "fail",
+    ) -> pa.Table:
+        """The values of a column, and the `count` of rows that have each, the most frequent first and then by value.
+
+        NULL is no value. All NaN are one value, the greatest, and -0.0 is 0.0.
+        """
+        return aggregate(self._ask(query, where, bad_splits), column, limit=limit)
+
+    def date_histogram(
+        self,
+        column: str,
+        *,
+        interval: str = "1d",
+        query: str | None = None,
+        where: str | None = None,
+        bad_splits: str = "fail",
+    ) -> pa.Table:
+        """How many rows lie in each stretch of time: its start, in the type of the column, and `count`, in order.
+
+        Only stretches that hold rows are there. An interval is a number and a unit, in UTC: `ms`, `s`, `m`, `h` and
+        `d` are counted from 1970-01-01, `w` from a Monday, `M` (months), `q` and `y` from January; `day`, `week`,
+        `month` and so on are one of each. A date takes whole days.
+        """
+        return date_histogram(self._ask(query, where, bad_splits), column, interval=interval)
+
+    def stats(
+        self, column: str, *, query: str | None = None, where: str | None = None, bad_splits: str = "fail"
+    ) -> pa.Table:
+        """One row: `count` of the values that are not NULL, `min`, `max`, and for numbers `sum` and `mean`.
+
+        The sum of whole numbers is an int64, of decimals one of 38 digits, and exact: it is NULL where it does not fit.
+        NaN counts as a value; `min` and `max` pass it over where there is any other, `sum` and `mean` are then NaN.
+        """
+        return stats(self._ask(query, where, bad_splits), column)
+
+    def _ask(self, query: str | None, where: str | None, bad_splits: str) -> Question:
+        return Question(self._snapshot, self._log.config, self._opened, query=query, where=where, bad_splits=bad_splits)
 
     def _moved(self, version: int) -> int:
         self.refresh()
@@ -189,15 +254,11 @@ class Table:
         return list_skipped_files(self._snapshot.skips.values())
 
     def invalidate_cache(self) -> None:
-        """Forget what was read of the log."""
+        """Forget what was read of the log and of splits."""
         self._log.invalidate_cache()
+        self.flush_search_cache()
 
-
-def _indexing_properties(schema: pa.Schema | str, indexing: Mapping[str, str]) -> dict[str, str]:
-    if isinstance(schema, pa.Schema):
-        unknown = [column for column in indexing if column not in schema.names]
-        if unknown:
-            raise SchemaError(f"cannot index `{unknown[0]}` because the schema has no such column")
-    properties = {f"{PREFIX}{settings.INDEXING_TYPEMAP.key}.{column}": kind for column, kind in indexing.items()}
-    Config.resolve(properties=properties)
-    return properties
+    def flush_search_cache(self) -> None:
+        """Close the splits that searches have opened; the next search opens them anew. What was extracted of them stays
+        on local disk."""
+        self._opened.clear()

@@ -15,7 +15,6 @@ import pytest
 from tests.cli.conftest import run_in_terminal
 
 import indextables as it
-from indextables.cli import files as files_module
 
 COMMANDS = ("files", "history", "log", "state", "checkpoint", "compact")
 
@@ -23,9 +22,9 @@ COMMANDS = ("files", "history", "log", "state", "checkpoint", "compact")
 def test_help_lists_the_commands_and_gives_an_example(run):
     result = run("--help")
     assert result.returncode == 0
-    for command in COMMANDS:
+    for command in (*COMMANDS, "create", "ingest", "search", "count"):
         assert f"\n  {command} " in result.stdout
-    assert "Examples:\n    indextables files" in result.stdout
+    assert "Examples:\n    indextables ingest" in result.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -78,7 +77,7 @@ def test_an_error_that_should_not_happen(invoke, url, monkeypatch):
     def fail(*_arguments, **_options):
         raise ZeroDivisionError("by chance")
 
-    monkeypatch.setattr(files_module.Table, "open", fail)
+    monkeypatch.setattr(it.Table, "open", fail)
     result = invoke("files", url)
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ZeroDivisionError: by chance\nhint: ")

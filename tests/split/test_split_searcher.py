@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from indextables.config import Config
 from indextables.errors import QueryError
 from indextables.split.index_cache import IndexCache
+from indextables.split.indexing import IndexBuilder
 from indextables.split.query import parse_query
 from indextables.split.query import tree as t
 from indextables.split.searcher import SplitSearcher
@@ -135,9 +136,8 @@ QUERIES = st.recursive(
 )
 
 
-def holds(query: str, row, words) -> bool:
+def holds(tree: t.Node, row, words) -> bool:
     """A plain reading of the few shapes that the strategy above makes."""
-    tree = parse_query(query)
 
     def of(node) -> bool:
         match node:
@@ -159,5 +159,32 @@ def holds(query: str, row, words) -> bool:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(QUERIES)
 def test_the_filter_never_hides_a_row(searcher, query) -> None:
-    expected = [number for number, row in enumerate(ROWS) if holds(query, row, WORDS[number])]
-    assert searcher.row_numbers(parse_query(query), query).to_pylist() == expected
+    tree = parse_query(query)
+    expected = [number for number, row in enumerate(ROWS) if holds(tree, row, WORDS[number])]
+    assert searcher.row_numbers(tree, query).to_pylist() == expected
+
+
+def test_rows_of_several_segments_have_their_numbers_and_scores(searcher, tmp_path, monkeypatch) -> None:
+    whole = IndexBuilder._new_part
+
+    def new_part(self):
+        self._bytes_per_part = 40_000
+        return whole(self)
+
+    monkeypatch.setattr(IndexBuilder, "_new_part", new_part)
+    config = Config.resolve(options={"indexing.typemap.message": "text", "cache.disk.path": str(tmp_path / "cache")})
+    store = open_store(str(tmp_path / "t"), config)
+    with SplitWriter(store, SCHEMA, config) as writer:
+        writer.write(pa.RecordBatch.from_pylist(ROWS, schema=SCHEMA))
+        (add,) = writer.finish()
+    split = SplitFile.open(store, add.path, size=add.size)
+    assert len(split.directory.segments) > 3
+    parted = SplitSearcher(split, add.path, IndexCache(config))
+    for query in ("timed", "NOT timed", "host OR timed OR 17", "id:[10 TO 2990]"):
+        tree = parse_query(query)
+        for limit in (None, 1, 10, 700):
+            assert parted.row_numbers(tree, limit=limit).equals(searcher.row_numbers(tree)[:limit])
+            rows, scores = parted.best(tree, limit=limit)
+            expected = searcher.best(tree, limit=limit)
+            assert rows.equals(expected.rows)
+            assert scores.to_pylist() == pytest.approx(expected.scores.to_pylist())

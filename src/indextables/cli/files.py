@@ -6,6 +6,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.cli.options import open_table, time_travel
 from indextables.cli.output import (
     Column,
     count_text,
@@ -17,7 +18,6 @@ from indextables.cli.output import (
     print_table,
     size_text,
 )
-from indextables.table import Table
 
 _COLUMNS = (
     Column("path", lambda row: row["path"], fold=True),
@@ -38,15 +38,12 @@ Examples:
 
 @click.command(epilog=_EXAMPLES, short_help="List the live files of a table.")
 @click.argument("url", metavar="TABLE")
-@click.option("--version", type=click.IntRange(min=0), metavar="N", help="The table as it stood at version N.")
-@click.option("--timestamp", metavar="TS", help="The table as it stood at a moment, in ISO-8601; UTC without a zone.")
+@time_travel
 @json_option
 @click.pass_obj
 def files(options: dict[str, str], url: str, version: int | None, timestamp: str | None, as_json: bool) -> None:
     """List the live files of TABLE, a path or a URL. With --json, every column that the table knows of a file."""
-    if version is not None and timestamp is not None:
-        raise click.UsageError("--version and --timestamp cannot be given together.")
-    table = Table.open(url, version=version, timestamp=timestamp, options=options)
+    table = open_table(url, options, version, timestamp)
     live = table.files()
     if as_json:
         print_json(live)

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from indextables.cli.output import (
     Column,
-    Row,
     json_option,
     map_text,
     plural_text,
@@ -25,6 +24,7 @@ from indextables.cli.output import (
     size_text,
     time_text,
 )
+from indextables.cli.values import Row
 from indextables.ops.describe_log import describe_log
 from indextables.transaction_log import TransactionLog
 

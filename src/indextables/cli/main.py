@@ -21,10 +21,15 @@ import pyarrow as pa
 
 from indextables._version import __version__
 from indextables.cli.checkpoint import checkpoint, compact
+from indextables.cli.count import count
+from indextables.cli.create import create
 from indextables.cli.files import files
 from indextables.cli.history import history
+from indextables.cli.ingest import ingest
 from indextables.cli.log import log
+from indextables.cli.options import read_pairs
 from indextables.cli.output import print_error, printable
+from indextables.cli.search import search
 from indextables.cli.state import state
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import IndexTablesError
@@ -34,6 +39,8 @@ _logger = logging.getLogger("indextables.cli")
 
 _EXAMPLES = """\b
 Examples:
+  indextables ingest /data/logs app.log --create
+  indextables search /data/logs 'timeout AND NOT debug'
   indextables files /data/logs
   indextables -o aws.region=eu-central-1 history s3://bucket/logs --limit 5
 """
@@ -109,19 +116,6 @@ def _log_to_stderr(level: int) -> Callable[[], None]:
     return end
 
 
-def _read_options(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    # The text of a wrong option stays out of the message: it may be a secret.
-    options: dict[str, str] = {}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise click.BadParameter("expected KEY=VALUE, as in `-o aws.region=eu-central-1`.")
-        if options.get(key, value) != value:
-            raise click.BadParameter(f"`{key}` is given twice, with different values.")
-        options[key] = value
-    return options
-
-
 @click.group(cls=_Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="indextables")
 @click.option("-v", "--verbose", is_flag=True, help="Log to standard error, and show where an error comes from.")
@@ -131,12 +125,12 @@ def _read_options(ctx: click.Context, param: click.Parameter, given: tuple[str, 
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=_read_options,
+    callback=read_pairs,
     help="An option of the table, such as a credential or a region. Can be given several times.",
 )
 @click.pass_context
 def cli(ctx: click.Context, options: dict[str, str], verbose: bool) -> None:
-    """Look into and look after tables of searchable splits in object storage.
+    """Make, fill, search and look after tables of searchable splits in object storage.
 
     TABLE is a path or a URL such as s3://bucket/logs.
     """
@@ -147,5 +141,5 @@ def cli(ctx: click.Context, options: dict[str, str], verbose: bool) -> None:
     ctx.call_on_close(lambda: _logger.debug("ended after %.0f ms", (SYSTEM_CLOCK.monotonic() - started) * 1000))
 
 
-for _command in (files, history, log, state, checkpoint, compact):
+for _command in (create, ingest, search, count, files, history, log, state, checkpoint, compact):
     cli.add_command(_command)

@@ -20,16 +20,12 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from indextables.cli.values import Row, rows
 from indextables.clock import format_timestamp_ms
 
-Row = dict[str, Any]
-
-_ROWS_AT_ONCE = 1024
 _NOTHING = "-"
 _GAP = "  "
 _FOLDED_WIDTH = 12
-_MOMENT = pa.timestamp("ms", tz="UTC")
-_NUMBER = pa.int64()
 
 
 class _Unit(NamedTuple):
@@ -92,6 +88,16 @@ def print_error(message: str, hint: str | None = None) -> None:
             click.echo(f"{click.style(f'{label}:', fg='red')} {lines}", err=True)
 
 
+def print_warning(message: str) -> None:
+    """Say on standard error what people should know of."""
+    print_note(f"warning: {message}")
+
+
+def print_note(text: str) -> None:
+    """Print a line for people beside the output."""
+    click.echo("\n".join(printable(line) for line in text.split("\n")), err=True)
+
+
 @contextlib.contextmanager
 def progress(text: str) -> Iterator[None]:
     """Show on standard error that something long is under way, to people who look at a terminal."""
@@ -100,19 +106,6 @@ def progress(text: str) -> Iterator[None]:
             yield
     else:
         yield
-
-
-def rows(table: pa.Table) -> Iterator[Row]:
-    """The rows of an Arrow table as plain values, a few at a time."""
-    moments = {field.name: field.type for field in table.schema if _retyped(field.type, _NUMBER) != field.type}
-    for name, kind in moments.items():
-        numbers = table[name].cast(_retyped(kind, _MOMENT)).cast(_retyped(kind, _NUMBER))
-        table = table.set_column(table.schema.get_field_index(name), name, numbers)
-    for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
-        for row in batch.to_pylist(maps_as_pydicts="strict"):
-            for name, kind in moments.items():
-                row[name] = _with_time_texts(row[name], kind)
-            yield row
 
 
 def printable(text: str) -> str:
@@ -150,31 +143,6 @@ def map_text(values: Mapping[str, Any] | None) -> str:
 def time_text(milliseconds: int | None) -> str | None:
     """ISO-8601 in UTC."""
     return None if milliseconds is None else format_timestamp_ms(milliseconds)
-
-
-def _retyped(kind: Any, moment: Any) -> Any:
-    """The type with another one in place of every timestamp, also in lists and structs: of a timestamp itself there is
-    no Python value where it lies too far away."""
-    if pa.types.is_timestamp(kind):
-        return moment
-    if pa.types.is_list(kind):
-        return pa.list_(_retyped(kind.value_type, moment))
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_retyped(field.type, moment)) for field in kind])
-    return kind
-
-
-def _with_time_texts(value: Any, kind: Any) -> Any:
-    """The value with a text in place of every timestamp that its type names."""
-    if value is None:
-        return None
-    if pa.types.is_timestamp(kind):
-        return time_text(value)
-    if pa.types.is_list(kind):
-        return [_with_time_texts(item, kind.value_type) for item in value]
-    if pa.types.is_struct(kind):
-        return {field.name: _with_time_texts(value[field.name], field.type) for field in kind}
-    return value
 
 
 def _print_rich(lines: Iterable[Sequence[str]], columns: Sequence[Column], widths: Sequence[int]) -> None:

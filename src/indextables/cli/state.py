@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from indextables.cli.output import (
     Column,
-    Row,
     count_text,
     json_option,
     print_fields,
@@ -17,6 +16,7 @@ from indextables.cli.output import (
     progress,
     size_text,
 )
+from indextables.cli.values import Row
 from indextables.ops.describe_state import describe_state
 from indextables.transaction_log import TransactionLog
 

@@ -1,140 +1,153 @@
 """Search a table without Spark: live splits that the log does not rule out, their indexes, and then rows.
 
-A query finds rows by the index; a predicate is exact on rows. Splits are searched side by side, and rows come in the
-order of the splits and of their rows.
+A query finds rows by the index; a predicate is exact on rows. Rows come in the order of the splits and of their rows,
+or ranked: then each split gives its own best first, by number, and only the rows of the answer are read in full.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from indextables.config import Config
 from indextables.errors import ConfigError, SchemaError
-from indextables.log.pools import SHARED_POOLS
-from indextables.log.snapshot import Snapshot
-from indextables.predicate import bind, parse_predicate, to_arrow
-from indextables.predicate.bound import bound_columns
-from indextables.scan.files import prune_table
-from indextables.split.index_cache import IndexCache
-from indextables.split.query import parse_query
-from indextables.split.query.tree import Node
-from indextables.split.searcher import SplitSearcher
-from indextables.split.split_file import SplitFile
-from indextables.store import ObjectStore
+from indextables.ops.questions import Question, Split, check_column, check_limit, waves
+from indextables.ops.ranking import Chosen, Order, rank
+from indextables.split.fields import Kind, map_fields
+from indextables.split.snippets import Snippet, SnippetMaker
 
-SEARCHING = "searching"
-_WORKERS = min(8, os.cpu_count() or 1)
-_FIELDS = ["path", "size", "num_records", "footer_start_offset", "footer_end_offset"]
+SCORE = "_score"
+SNIPPET = "_snippet"
 
 
-class _Question(NamedTuple):
-    """What is sought in every split."""
+class Wanted(NamedTuple):
+    """What of the rows that are found is to be shown, and in which order."""
 
-    text: str
-    tree: Node | None
-    where: Any
-    read: Sequence[str]
-    columns: Sequence[str]
+    columns: Sequence[str] | None = None
+    limit: int | None = None
+    score: bool = False
+    snippet: Snippet | str | None = None
+    order_by: str | None = None
+    descending: bool = False
 
 
-class Search:
-    """One question to a table at one version."""
+def search(question: Question, wanted: Wanted) -> pa.Table:
+    """The rows that a question finds, as one Arrow table."""
+    found = _Search(question, _checked(question, wanted)).run()
+    question.warn()
+    return found
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        snapshot: Snapshot,
-        config: Config,
-        *,
-        query: str | None = None,
-        where: str | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> None:
-        self._store = store
-        self._snapshot = snapshot
-        self._cache = IndexCache(config)
-        files = snapshot.files if where is None else prune_table(snapshot.files, where, snapshot, config)
-        self._files = files.select(_FIELDS).to_pylist()
-        self._question = _question(snapshot, query, where, columns)
 
-    def rows(self, limit: int | None = None) -> pa.Table:
-        """The rows that are found, as one Arrow table; at most so many of them, whichever come first."""
-        if limit is not None and limit < 1:
-            raise ConfigError(f"cannot search for `{limit}` rows: expected at least 1")
-        schema = pa.schema([self._snapshot.schema.field(name) for name in self._question.columns])
-        found: list[pa.Table] = []
-        missing = limit
-        for table in self._tables():
-            found.append(table if missing is None else table.slice(0, missing))
-            if missing is not None:
-                missing -= found[-1].num_rows
-                if not missing:
-                    break
-        return pa.concat_tables([schema.empty_table(), *found])
+def count(question: Question) -> int:
+    """How many rows a question finds: from the log where every row counts, from the index where it decides alone."""
 
-    def count(self) -> int:
-        """How many rows there are to be found."""
-        counted = self._count_in if self._question.where is None else self._count_rows
-        return sum(SHARED_POOLS.map(SEARCHING, counted, self._files, workers=_WORKERS))
-
-    def _tables(self) -> Iterator[pa.Table]:
-        for start in range(0, len(self._files), _WORKERS):
-            share = self._files[start : start + _WORKERS]
-            yield from SHARED_POOLS.map(SEARCHING, self._rows_of, share, workers=_WORKERS)
-
-    def _rows_of(self, file: dict[str, Any]) -> pa.Table:
-        question = self._question
-        split = self._open(file)
-        numbers = None
-        if question.tree is not None:
-            numbers = self._searcher(split, file).row_numbers(question.tree, question.text)
-        schema = pa.schema([split.schema.field(name) for name in question.read])
-        table = pa.Table.from_batches(split.rows(numbers, question.read), schema)
+    def count_in(split: Split) -> int:
         if question.where is not None:
-            table = table.filter(question.where)
-        return table.select(question.columns)
+            return int(question.numbered(split, ()).num_rows)
+        if question.tree is not None:
+            return question.searcher(split).count(question.tree, question.text)
+        return question.searcher(split).split.num_rows if split.num_records is None else split.num_records
 
-    def _count_in(self, file: dict[str, Any]) -> int:
-        """From the index alone, or from the log where every row counts."""
-        tree = self._question.tree
-        if tree is None and file["num_records"] is not None:
-            return int(file["num_records"])
-        split = self._open(file)
-        return split.num_rows if tree is None else self._searcher(split, file).count(tree, self._question.text)
-
-    def _count_rows(self, file: dict[str, Any]) -> int:
-        return int(self._rows_of(file).num_rows)
-
-    def _open(self, file: dict[str, Any]) -> SplitFile:
-        return SplitFile.open(
-            self._store,
-            file["path"],
-            size=file["size"],
-            footer_start_offset=file["footer_start_offset"],
-            footer_end_offset=file["footer_end_offset"],
-        )
-
-    def _searcher(self, split: SplitFile, file: dict[str, Any]) -> SplitSearcher:
-        identity = f"{self._store.location.url}/{file['path']}:{file['size']}:{split.directory.split_id}"
-        return SplitSearcher(split, identity, self._cache)
+    found = sum(number for _, number in question.ask(count_in))
+    question.warn()
+    return found
 
 
-def _question(snapshot: Snapshot, query: str | None, where: str | None, names: Sequence[str] | None) -> _Question:
-    known = snapshot.schema.names
-    wanted = known if names is None else list(dict.fromkeys(names))
-    unknown = next((name for name in wanted if name not in known), None)
-    if unknown is not None:
+class _Search:
+    def __init__(self, question: Question, wanted: Wanted) -> None:
+        self._question = question
+        self._limit = wanted.limit
+        self._score = wanted.score
+        self._order = Order(wanted.order_by, descending=wanted.descending, score=wanted.score)
+        self._snippet = wanted.snippet if isinstance(wanted.snippet, Snippet) else None
+        extras = [*([SNIPPET] if self._snippet else []), *([SCORE] if wanted.score else [])]
+        self._shown = [*(wanted.columns or ()), *extras]
+        read = [*(wanted.columns or ()), *([self._snippet.column] if self._snippet else [])]
+        # A table without columns would not say how many rows it has.
+        self._read = tuple(dict.fromkeys(read)) or (question.schema.names[0],)
+
+    def run(self) -> pa.Table:
+        is_ranked = self._order.column is not None or (self._score and self._question.tree is not None)
+        table = self._ranked() if is_ranked else self._in_order()
+        if self._score and not is_ranked:
+            table = table.append_column(SCORE, pa.array([1.0] * table.num_rows, pa.float32()))
+        return table.select(self._shown)
+
+    def _in_order(self) -> pa.Table:
+        found: list[pa.Table] = []
+        missing = self._limit
+        shares = [self._question.splits] if missing is None else waves(self._question.splits)
+        for share in shares:
+            for _, table in self._question.ask(functools.partial(self._first, limit=missing), share):
+                found.append(table.slice(0, missing))
+                if missing is not None:
+                    missing -= found[-1].num_rows
+            if missing == 0:
+                break
+        return self._joined(found)
+
+    def _first(self, split: Split, limit: int | None) -> pa.Table:
+        return self._with_snippets(split, self._question.rows(split, self._read, limit))
+
+    def _ranked(self) -> pa.Table:
+        """A split whose rows turn out to be bad leaves nothing behind: the best are chosen again without it."""
+        question = self._question
+        ranked = question.ask(lambda split: rank(question, split, self._order, self._limit))
+        while True:
+            chosen = self._order.best([table for _, table in ranked], self._limit)
+            needed = [split for split, _ in ranked if chosen.has(split.position)]
+            fetched = question.ask(functools.partial(self._fetch, chosen=chosen), needed)
+            if len(fetched) == len(needed):
+                break
+            good = {split for split, _ in fetched}
+            ranked = [(split, table) for split, table in ranked if split in good or split not in needed]
+        table = chosen.arrange(self._joined([table for _, table in fetched]))
+        return table if chosen.scores is None else table.append_column(SCORE, chosen.scores)
+
+    def _fetch(self, split: Split, chosen: Chosen) -> pa.Table:
+        rows = self._question.read(split, chosen.rows_of(split.position), self._read)
+        return self._with_snippets(split, rows)
+
+    def _with_snippets(self, split: Split, table: pa.Table) -> pa.Table:
+        if self._snippet is None:
+            return table
+        maker = SnippetMaker(self._snippet, self._question.tree, self._question.searcher(split).searchable)
+        snippets = maker.make(table[self._snippet.column].to_pylist())
+        return table.append_column(SNIPPET, pa.array(snippets, pa.string()))
+
+    def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
+        fields = [self._question.schema.field(name) for name in self._read]
+        snippet = [] if self._snippet is None else [pa.field(SNIPPET, pa.string())]
+        return pa.concat_tables([pa.schema([*fields, *snippet]).empty_table(), *tables])
+
+
+def _checked(question: Question, wanted: Wanted) -> Wanted:
+    schema = question.schema
+    check_limit(wanted.limit)
+    names = schema.names if wanted.columns is None else wanted.columns
+    if isinstance(names, str):
+        raise ConfigError(f'cannot read the columns `{names}`: give a list of names, as in `["{names}"]`')
+    columns = [check_column(schema, name) for name in dict.fromkeys(names)]
+    if wanted.order_by is not None:
+        kind = schema.field(check_column(schema, wanted.order_by)).type
+        if pa.types.is_nested(kind):
+            raise SchemaError(f"cannot sort by the column `{wanted.order_by}` because `{kind}` has no order")
+    return wanted._replace(columns=columns, snippet=_checked_snippet(question, wanted.snippet))
+
+
+def _checked_snippet(question: Question, wanted: Snippet | str | None) -> Snippet | None:
+    if wanted is None:
+        return None
+    snapshot = question.snapshot
+    snippet = Snippet(wanted) if isinstance(wanted, str) else wanted
+    check_column(snapshot.schema, snippet.column)
+    in_force = question.config.with_properties(snapshot.metadata.configuration)
+    field = map_fields(snapshot.schema, in_force, snapshot.partition_columns).find(snippet.column)
+    if field is None or field.kind is not Kind.TEXT:
         raise SchemaError(
-            f"cannot read the column `{unknown}` because the table has no such column",
-            hint=f"it has {', '.join(f'`{name}`' for name in known)}",
+            f"cannot make snippets of the column `{snippet.column}` because it is not indexed as `text`",
+            hint=f"create the table with `indexing={{{snippet.column!r}: 'text'}}`",
         )
-    tree = None if query is None else parse_query(query)
-    if where is None:
-        return _Question(query or "", tree, None, wanted, wanted)
-    bound = bind(parse_predicate(where), snapshot.schema)
-    read = list(dict.fromkeys([*wanted, *(column.path[0] for column in bound_columns(bound))]))
-    return _Question(query or "", tree, to_arrow(bound), read, wanted)
+    return snippet

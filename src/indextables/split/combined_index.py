@@ -19,8 +19,8 @@ from indextables.errors import CorruptSplitError, SchemaError
 from indextables.split.fields import FieldMap
 from indextables.split.indexing import META, BuiltIndex, open_index, remove_directory
 from indextables.split.layout import Segment, corrupt
+from indextables.split.reindexing import is_readable
 from indextables.split.split_file import SplitFile
-from indextables.split.writer import ENGINE, ENGINE_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def combine_indexes(splits: Sequence[SplitFile], fields: FieldMap, directory: st
 def _why_not(splits: Sequence[SplitFile], fields: FieldMap) -> str | None:
     for split in splits:
         found = split.directory
-        if (found.engine, found.engine_version) != (ENGINE, ENGINE_VERSION):
+        if not is_readable(found):
             return f"the index of `{split.key}` is of {found.engine} {found.engine_version}"
         if not _is_indexed_by(split, fields):
             return f"`{split.key}` is indexed in another way"

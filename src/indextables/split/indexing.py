@@ -92,8 +92,10 @@ class IndexBuilder:
             return BuiltIndex((META, *sorted(self._files)), segments, self._num_rows)
 
     def close(self) -> None:
-        """Let go of the writer; what was not finished is lost."""
-        self._part = None
+        """End the writer; what was not finished is lost."""
+        part, self._part = self._part, None
+        if part is not None:
+            part.abandon()
 
     def _add(self, batch: pa.RecordBatch) -> None:
         start = 0
@@ -170,6 +172,13 @@ class _Part:
         self._writer.commit()
         self._writer.wait_merging_threads()
         self._writer = None
+
+    def abandon(self) -> None:
+        """End the writer's threads, which would otherwise write on as long as a traceback holds it."""
+        if self._writer is not None:
+            self._writer.rollback()
+            self._writer.wait_merging_threads()
+            self._writer = None
 
     def segments(self) -> list[tuple[Segment, dict[str, Any]]] | None:
         """The segments in the order of rows, with what `meta.json` says of each; None if a merge broke that order."""

@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from indextables.errors import SchemaError
+from indextables.log.pools import SHARED_POOLS
 from indextables.split.layout import MAGIC, check_crc, corrupt
 from indextables.split.page_table import PageTable
-from indextables.split.sparse_rows import Place, SparseReader
+from indextables.split.sparse_rows import FETCHING, WORKERS, Place, SparseReader
 from indextables.split.taking import take_rows
 
 ReadRanges = Callable[[Sequence[tuple[int, int]]], list[bytes]]
@@ -184,20 +185,26 @@ class RowReader:
                 raise corrupt(self._key, f"{num_rows} rows were to be read and {table.num_rows} came")
             if wave.picks is not None and len(wave.picks) != num_rows:
                 table = take_rows(table, wave.picks)
-            yield from _as_written(table.select(names), schema).to_batches()
+            yield from _as_written(table, schema).to_batches()
 
     def _decode(self, groups: list[int], names: Sequence[str]) -> pa.Table:
         indices = sorted(leaf for name in names for leaf in self._leaves_of(name))
         image = self._image(groups, indices)
+        # By threads of ours: one of Arrow's may let go of the image when Python has ended, which aborts the process.
+        shares = [[*self._leaves_of(name)] for name in names]
+        parts = SHARED_POOLS.map(FETCHING, lambda own: self._decode_leaves(image, groups, own), shares, workers=WORKERS)
+        return pa.Table.from_arrays([part.column(0) for part in parts], names=list(names))
+
+    def _decode_leaves(self, image: pa.Buffer, groups: list[int], leaves: list[int]) -> pa.Table:
         try:
-            file = pq.ParquetFile(image, metadata=self._metadata, pre_buffer=False)
-            return file.reader.read_row_groups(groups, column_indices=indices, use_threads=True)
+            file = pq.ParquetFile(pa.BufferReader(image), metadata=self._metadata, pre_buffer=False)
+            return file.reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise corrupt(self._key, f"its rows cannot be decoded ({error})") from error
 
-    def _image(self, groups: Sequence[int], indices: Sequence[int]) -> pa.BufferReader:
+    def _image(self, groups: Sequence[int], indices: Sequence[int]) -> pa.Buffer:
         """The chunks at their places in a file that is otherwise empty."""
         chunks = [chunk for group in groups for chunk in self._chunks(group, indices)]
         runs = _runs(chunks)
@@ -209,7 +216,7 @@ class RowReader:
             for chunk in run:
                 self._check(chunk, view[chunk.start - start : chunk.end - start])
             image[start : start + len(view)] = view
-        return pa.BufferReader(pa.py_buffer(image))
+        return pa.py_buffer(image)
 
     def _check(self, chunk: Place, stored: memoryview) -> None:
         pages = self._pages.pages(chunk.chunk)

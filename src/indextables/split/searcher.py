@@ -1,107 +1,163 @@
-"""One split, searched: a query's rows by number, or how many there are, from the index alone.
+"""One split, searched: a query's rows by number, best first or in order, and how many there are, from the index alone.
 
 Most splits do not hold a rare word, and their term filter says so without the index being fetched. An index is fetched
-once and stays in the local cache, where the next process finds it.
+once and stays in the local cache, where the next process finds it; it is opened once and stays open as long as its
+searcher is there.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+import functools
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import tantivy
 
 from indextables.errors import CorruptSplitError
-from indextables.split import analyzers, literals
 from indextables.split.fields import FieldMap, IndexField
 from indextables.split.index_cache import IndexCache
 from indextables.split.indexing import make_schema, open_index
 from indextables.split.query import compile_query
-from indextables.split.query.catalog import Literal
 from indextables.split.query.needed import may_match
-from indextables.split.query.tree import Node
+from indextables.split.query.tree import All, Node
+from indextables.split.reindexing import engine, first_rows, index_again, is_readable, tell
+from indextables.split.searchable import SearchableFields
 from indextables.split.split_file import SplitFile
+from indextables.split.term_filter import TermFilter
 
 
-class SearchableFields:
-    """The fields of a split, as a query needs to know them."""
+class Hits(NamedTuple):
+    """Rows by number, and the score of each."""
 
-    def __init__(self, fields: FieldMap) -> None:
-        self._fields = fields
-
-    @property
-    def fields(self) -> Sequence[IndexField]:
-        return self._fields.fields
-
-    def find(self, column: str) -> IndexField | None:
-        return self._fields.find(column)
-
-    def text_fields(self) -> Sequence[IndexField]:
-        return self._fields.text_fields()
-
-    def tokens(self, column: str, text: str) -> list[str]:
-        return analyzers.tokens(self._known(column), text)
-
-    def placed_tokens(self, column: str, text: str) -> list[tuple[int, str]]:
-        return analyzers.placed_tokens(self._known(column), text)
-
-    def parse_literal(self, column: str, text: str) -> Literal:
-        return literals.parse_literal(self._known(column), text)
-
-    def _known(self, column: str) -> IndexField:
-        field = self._fields.find(column)
-        if field is None:
-            raise KeyError(column)
-        return field
+    rows: pa.Array[Any]
+    scores: pa.Array[Any]
 
 
 class SplitSearcher:
-    """Answers queries about one split."""
+    """Answers queries about one split. Threads may share it, and a process that is forked may go on with it."""
 
     def __init__(self, split: SplitFile, identity: str, cache: IndexCache) -> None:
-        self._split = split
+        """`identity` names the split's content, for the cache."""
+        self.split = split
+        self.fields = FieldMap.from_json(split.directory.doc_mapping)
+        self.searchable = SearchableFields(self.fields)
         self._identity = identity
         self._cache = cache
-        self._fields = FieldMap.from_json(split.directory.doc_mapping)
+        self._schema = make_schema(self.fields)
+        self._index: _OpenIndex | None = None
 
-    def row_numbers(self, tree: Node, text: str = "") -> pa.Array[Any]:
-        """The numbers of the rows that a query finds, in their order. `text` is shown in errors."""
+    def row_numbers(self, tree: Node, text: str = "", *, limit: int | None = None) -> pa.Array[Any]:
+        """The numbers of the rows that a query finds, in their order; the first of them where there is a limit. `text`
+        is shown in errors."""
         query = self._compile(tree, text)
         if self._is_ruled_out(tree):
             return pa.array([], pa.uint64())
-        with self._opened() as searcher:
-            # Where all scores are the same, the engine's order is that of segments and documents, and so that of rows.
-            same_score = tantivy.Query.const_score_query(query, 1.0)
-            hits = searcher.search(same_score, max(1, searcher.num_docs), count=False).hits
-            first_rows = [segment.first_row for segment in self._split.directory.segments]
-            return pa.array([first_rows[place.segment_ord] + place.doc for _, place in hits], pa.uint64())
+        index = self._opened()
+        # Where all scores are the same, the engine's order is that of segments and documents.
+        found = index.searcher.search(tantivy.Query.const_score_query(query, 1.0), index.at_most(limit), count=False)
+        return index.rows(found.hits)
+
+    def best(self, tree: Node, text: str = "", *, limit: int | None = None) -> Hits:
+        """The rows that a query finds, best first and in order where they are as good as each other."""
+        query = self._compile(tree, text)
+        if self._is_ruled_out(tree):
+            return Hits(pa.array([], pa.uint64()), pa.array([], pa.float32()))
+        index = self._opened()
+        hits = index.searcher.search(query, index.at_most(limit), count=False).hits
+        return Hits(index.rows(hits), pa.array([score for score, _ in hits], pa.float32()))
 
     def count(self, tree: Node, text: str = "") -> int:
         """How many rows a query finds."""
         query = self._compile(tree, text)
         if self._is_ruled_out(tree):
             return 0
-        with self._opened() as searcher:
-            found: Any = searcher.search(query, 1)
-            return int(found.count)
+        found: Any = self._opened().searcher.search(query, 1)
+        return int(found.count)
+
+    def aggregate(self, tree: Node | None, text: str, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What the engine's aggregations say of the rows that a query finds, or of all; None where the rows should be
+        asked, since there are none or the engine refuses, as it does above 65,000 buckets."""
+        query = self._compile(All() if tree is None else tree, text)
+        if tree is not None and self._is_ruled_out(tree):
+            return None
+        searcher = self._opened().searcher
+        try:
+            return dict(searcher.aggregate(query, dict(wanted)))
+        except ValueError:
+            return None
+
+    def fast_field(self, column: str) -> IndexField | None:
+        """The field of a column, where the index can aggregate it."""
+        field = self.fields.find(column)
+        return field if field is not None and field.column == column and field.fast else None
+
+    def let_go(self) -> None:
+        """Close the index once nobody uses it; the next query opens it again."""
+        self._index = None
 
     def _compile(self, tree: Node, text: str) -> tantivy.Query:
         """Before anything else: what is wrong with a query does not depend on what a split holds."""
-        return compile_query(tree, SearchableFields(self._fields), make_schema(self._fields), text=text)
+        return compile_query(tree, self.searchable, self._schema, text=text)
 
     def _is_ruled_out(self, tree: Node) -> bool:
-        known = self._split.term_filter()
-        return known is not None and not may_match(tree, SearchableFields(self._fields), known.may_contain)
+        known = self._term_filter
+        return known is not None and not may_match(tree, self.searchable, known.may_contain)
 
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[tantivy.Searcher]:
-        with self._cache.directory(self._identity, self._split.extract_index) as directory:
-            searcher = open_index(directory, self._fields).searcher()
-            if searcher.num_docs != self._split.num_rows:
-                raise CorruptSplitError(
-                    f"cannot search the split `{self._split.key}` because its index holds {searcher.num_docs} rows of "
-                    f"{self._split.num_rows}"
-                )
-            yield searcher
+    @functools.cached_property
+    def _term_filter(self) -> TermFilter | None:
+        """Another engine may have made other terms."""
+        return self.split.term_filter() if is_readable(self.split.directory) else None
+
+    def _opened(self) -> _OpenIndex:
+        """Threads that come at once may open it twice: one of the two is let go of."""
+        index = self._index
+        if index is None:
+            index = self._index = _OpenIndex(self.split, self.fields, self._identity, self._cache)
+        return index
+
+
+class _OpenIndex:
+    """An open index. Its files are held in the cache until it is let go of."""
+
+    def __init__(self, split: SplitFile, fields: FieldMap, identity: str, cache: IndexCache) -> None:
+        directory = split.directory
+        with contextlib.ExitStack() as held:
+            if is_readable(directory):
+                place = held.enter_context(cache.directory(identity, split.extract_index))
+                self._first_rows = [segment.first_row for segment in directory.segments]
+            else:
+                tell(split)
+                extract = functools.partial(index_again, split, fields)
+                place = held.enter_context(cache.directory(f"{identity}:{engine()}", extract))
+                self._first_rows = first_rows(place)
+            self.searcher = open_index(place, fields).searcher()
+            self._check(split)
+            weakref.finalize(self, held.pop_all().close)
+
+    def at_most(self, limit: int | None) -> int:
+        """How many hits to ask for; the engine takes no 0."""
+        most = max(1, self.searcher.num_docs)
+        return most if limit is None else min(limit, most)
+
+    def rows(self, hits: Sequence[tuple[Any, tantivy.DocAddress]]) -> pa.Array[Any]:
+        """Hits as numbers of rows: segments stand in the order of rows, and so do the documents of each."""
+        first = self._first_rows
+        if len(first) == 1:
+            return pa.array([place.doc for _, place in hits], pa.uint64())
+        return pa.array([first[place.segment_ord] + place.doc for _, place in hits], pa.uint64())
+
+    def _check(self, split: SplitFile) -> None:
+        searcher = self.searcher
+        if searcher.num_docs != split.num_rows:
+            raise CorruptSplitError(
+                f"cannot search the split `{split.key}` because its index holds {searcher.num_docs} rows of "
+                f"{split.num_rows}"
+            )
+        if searcher.num_segments > len(self._first_rows):
+            raise CorruptSplitError(
+                f"cannot search the split `{split.key}` because its index has {searcher.num_segments} segments of "
+                f"{len(self._first_rows)}"
+            )

@@ -26,7 +26,7 @@ from indextables.split.taking import take_values
 
 FETCHING = "row-fetching"
 
-_WORKERS = min(8, os.cpu_count() or 1)
+WORKERS = min(8, os.cpu_count() or 1)
 _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4": 7}
 # Field numbers of Parquet's footer.
@@ -120,7 +120,7 @@ class SparseReader:
             (pick, list(itertools.islice(stored, sum(map(len, pick.groups)))), field)
             for pick, field in zip(picks, fields, strict=True)
         ]
-        return SHARED_POOLS.map(FETCHING, lambda item: self._decode_column(*item), work, workers=_WORKERS)
+        return SHARED_POOLS.map(FETCHING, lambda item: self._decode_column(*item), work, workers=WORKERS)
 
     def _decode_column(self, pick: _Pick, parts: Sequence[bytes], field: pa.Field) -> Any:
         for page, part in zip(pick.pages, parts, strict=True):

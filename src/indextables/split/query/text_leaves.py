@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 
 import tantivy
 
+from indextables.split.fields import MAX_TERM_BYTES
 from indextables.split.query import patterns
-from indextables.split.query.catalog import STRING, Catalog, Field
+from indextables.split.query.catalog import STRING, Catalog, Field, Literal
 from indextables.split.query.tree import (
     Exists,
     Fuzzy,
@@ -63,7 +64,7 @@ class TextLeaves:
             return words(text, slop, self._field.name, self._field, self._catalog, self._schema)
         if slop:
             refuse(leaf, self._field, "the column is not split into words")
-        value = literal(self._catalog, self._field, text)
+        value = self._whole(text)
         if value is None:
             return tantivy.Query.empty_query()
         return tantivy.Query.term_query(self._schema, self._field.name, value, "basic")
@@ -71,9 +72,19 @@ class TextLeaves:
     def _set(self, leaf: InSet) -> tantivy.Query:
         if self._field.kind != STRING:
             return any_of(self._words(text, leaf) for text in leaf.texts)
-        values = [literal(self._catalog, self._field, text) for text in leaf.texts]
+        values = [self._whole(text) for text in leaf.texts]
         kept = [value for value in values if value is not None]
         return tantivy.Query.term_set_query(self._schema, self._field.name, kept)
+
+    def _whole(self, text: str) -> Literal:
+        """A whole value; a longer one than the index can hold is not in it, and may be in the rows all the same."""
+        value = literal(self._catalog, self._field, text)
+        if isinstance(value, str) and len(value.encode()) > MAX_TERM_BYTES:
+            raise Unsupported(
+                f"the index of `{self._field.column}` holds no value of more than {MAX_TERM_BYTES:,} bytes",
+                "compare it with `where`, which looks at the rows",
+            )
+        return value
 
     def _exists(self) -> tantivy.Query:
         if self._field.fast:

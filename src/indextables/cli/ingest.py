@@ -1,0 +1,224 @@
+"""`indextables ingest`: local files into a table, all of them in one commit."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from indextables.cli.create import with_columns
+from indextables.cli.ingest_options import input_format_options, make_input_options
+from indextables.cli.options import column_indexing, columns_option, index_option, partition_option, property_option
+from indextables.cli.output import (
+    json_option,
+    plural_text,
+    print_json,
+    print_line,
+    print_warning,
+    printable,
+    size_text,
+)
+from indextables.clock import SYSTEM_CLOCK
+from indextables.errors import TableNotFoundError
+from indextables.ops.bad_lines import OnBadLine
+from indextables.ops.input_files import InputFiles
+from indextables.ops.input_source import STDIN
+from indextables.ops.type_names import NamedColumn
+from indextables.table import Table
+
+_THOUSAND = 1000
+
+_EXAMPLES = """\b
+Examples:
+  indextables ingest /data/logs app.log app.log.1.gz --create --join-lines
+  indextables ingest /data/events events.jsonl --create --index message=text --partition-by day
+  indextables ingest /data/sales *.csv --on-bad-line skip
+  journalctl -o short-iso | indextables ingest /data/journal - --format log --create
+"""
+
+
+@click.command(epilog=_EXAMPLES, short_help="Add the rows of files to a table.")
+@click.argument("url", metavar="TABLE")
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+@input_format_options
+@click.option("--create", "create_new", is_flag=True, help="Make the table, like the first file, where there is none.")
+@columns_option
+@partition_option
+@index_option
+@property_option
+@click.option(
+    "--on-bad-line",
+    type=click.Choice(list(map(str, OnBadLine))),
+    default=str(OnBadLine.FAIL),
+    show_default=True,
+    help="A line that cannot be read ends everything, or is left out, or has null where a value does not fit.",
+)
+@click.option("--ignore-unknown", is_flag=True, help="Leave out columns that the table does not have.")
+@click.option("--join-lines", is_flag=True, help="In logs, join stack traces and the like to the line before them.")
+@click.option("--overwrite", is_flag=True, help="Replace all rows of the table.")
+@json_option
+@click.pass_obj
+def ingest(
+    options: dict[str, str],
+    url: str,
+    paths: tuple[str, ...],
+    format_: str,
+    delimiter: str | None,
+    create_new: bool,
+    columns: list[NamedColumn],
+    partition_by: tuple[str, ...],
+    indexing: dict[str, str],
+    properties: dict[str, str],
+    on_bad_line: str,
+    ignore_unknown: bool,
+    join_lines: bool,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Add the rows of local files to TABLE, a path or a URL, in one commit: all of them, or nothing.
+
+    Files are CSV with a header, JSON lines, Parquet, or plain logs, also compressed by gzip, Zstandard or bzip2; `-` is
+    standard input. Columns are found by name and read as the table's types; a column that a file lacks is null.
+
+    A log has a row a line: its text as `message`, with `file` and `line`, and with `timestamp` and `level` where the
+    line begins with them. The table keeps those that it has a column for.
+    """
+    if not create_new and (columns or partition_by or indexing or properties):
+        raise click.UsageError("--column, --partition-by, --index and --property are for a new table: add --create.")
+    _check_stdin(paths, format_)
+    read = make_input_options(
+        format_, delimiter, on_bad_line=on_bad_line, ignore_unknown=ignore_unknown, join_lines=join_lines
+    )
+    started = SYSTEM_CLOCK.monotonic()
+    files = InputFiles(paths, read)
+    with contextlib.closing(files):
+        table, is_new = _table(url, options, create_new)
+        if table is None:
+            guessed = with_columns(files.guess_schema(), columns)
+            table = Table.create(
+                url,
+                guessed,
+                partition_by=partition_by,
+                indexing=column_indexing(columns, {**files.guess_indexing(), **indexing}),
+                properties=properties,
+                options=options,
+            )
+        version = _write(table, files, overwrite=overwrite)
+    seconds = SYSTEM_CLOCK.monotonic() - started
+    result = _result(table, version, files, seconds, is_new=is_new)
+    if as_json:
+        print_json(result)
+    else:
+        _print_text(result)
+
+
+def _check_stdin(paths: tuple[str, ...], format_: str) -> None:
+    if STDIN in paths and format_ == "auto":
+        raise click.UsageError("name the --format of standard input.")
+    if paths.count(STDIN) > 1:
+        raise click.UsageError("standard input can be read only once.")
+
+
+def _table(url: str, options: dict[str, str], create_new: bool) -> tuple[Table | None, bool]:
+    """The table, or None where it is to be made."""
+    try:
+        return Table.open(url, options=options), False
+    except TableNotFoundError as error:
+        if create_new:
+            return None, True
+        raise TableNotFoundError(
+            error.message, hint="make it with `--create`, or first with `indextables create`"
+        ) from error
+
+
+def _write(table: Table, files: InputFiles, *, overwrite: bool) -> int:
+    with _watched(files, table.schema) as batches:
+        return table.overwrite(batches) if overwrite else table.append(batches)
+
+
+@contextlib.contextmanager
+def _watched(files: InputFiles, schema: pa.Schema) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The batches, with a bar on standard error for people who look at a terminal."""
+    with contextlib.closing(files.batches(schema)) as batches:
+        if not sys.stderr.isatty():
+            yield batches
+            return
+        console = Console(stderr=True, emoji=False, highlight=False)
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rows]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        with bar:
+            yield _moving(bar, files, batches)
+
+
+def _moving(bar: Progress, files: InputFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    started = SYSTEM_CLOCK.monotonic()
+    task = bar.add_task(escape(printable(files.current)), total=files.num_bytes or None, rows="")
+    for batch in batches:
+        speed = _speed_text(files.num_rows, SYSTEM_CLOCK.monotonic() - started)
+        bar.update(
+            task,
+            description=escape(printable(files.current)),
+            completed=files.bytes_read,
+            rows=f"{_bytes_text(files)}, {plural_text(files.num_rows, 'row')}, {speed}",
+        )
+        yield batch
+    bar.update(task, description="writing the last splits", completed=files.num_bytes or files.bytes_read)
+
+
+def _bytes_text(files: InputFiles) -> str:
+    read = size_text(files.bytes_read)
+    return read if files.num_bytes is None else f"{read} of {size_text(files.num_bytes)}"
+
+
+def _result(table: Table, version: int, files: InputFiles, seconds: float, *, is_new: bool) -> pa.Table:
+    added = table.files()
+    added = added.filter(pc.equal(added["added_at_version"], version))
+    row: dict[str, Any] = {
+        "table": table.url,
+        "version": version,
+        "created": is_new,
+        "files": files.num_files,
+        "rows": files.num_rows,
+        "skipped_lines": files.bad.skipped,
+        "nulled_values": files.bad.nulled,
+        "splits": added.num_rows,
+        "bytes": pc.sum(added["size"]).as_py() or 0,
+        "seconds": round(seconds, 3),
+    }
+    return pa.Table.from_pylist([row])
+
+
+def _print_text(result: pa.Table) -> None:
+    (row,) = result.to_pylist()
+    if row["created"]:
+        print_line(f"created {row['table']}")
+    print_line(
+        f"{plural_text(row['rows'], 'row')} from {plural_text(row['files'], 'file')} in {row['seconds']:.1f} s "
+        f"({_speed_text(row['rows'], row['seconds'])}) → version {row['version']}, "
+        f"{plural_text(row['splits'], 'split')}, {size_text(row['bytes'])}"
+    )
+    if row["skipped_lines"]:
+        print_warning(f"{plural_text(row['skipped_lines'], 'bad line')} left out")
+    if row["nulled_values"]:
+        print_warning(f"{plural_text(row['nulled_values'], 'value')} did not fit, and null instead")
+
+
+def _speed_text(rows: int, seconds: float) -> str:
+    """`100k rows/s`."""
+    speed = rows / seconds if seconds > 0 else 0
+    return f"{speed / _THOUSAND:.0f}k rows/s" if speed >= _THOUSAND else f"{speed:.0f} rows/s"

@@ -1,0 +1,52 @@
+"""Create a table: one whose rows could not be indexed as it says is refused before it is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.config import settings
+from indextables.config.resolve import PREFIX
+from indextables.errors import SchemaError, TableExistsError
+from indextables.protocol.schema import schema_from_json
+from indextables.split.fields import map_fields
+from indextables.transaction_log import TransactionLog
+
+
+def create(
+    url: str | os.PathLike[str],
+    schema: pa.Schema | str,
+    *,
+    partition_by: Sequence[str],
+    indexing: Mapping[str, str],
+    properties: Mapping[str, str],
+    name: str | None,
+    description: str | None,
+    options: Mapping[str, Any] | None,
+) -> TransactionLog:
+    """The log of a new table. `schema` is an Arrow schema or Spark's schema JSON."""
+    log = TransactionLog(url, options=options)
+    columns = schema if isinstance(schema, pa.Schema) else schema_from_json(schema)
+    configuration = {**properties, **_indexing_properties(columns, indexing)}
+    map_fields(columns, log.config.with_properties(configuration), partition_by)
+    created = log.initialize(
+        schema, partition_columns=partition_by, configuration=configuration, name=name, description=description
+    )
+    if not created:
+        raise TableExistsError(
+            f"cannot create a table at `{log.url}` because there is one already", hint="open it with `Table.open`"
+        )
+    return log
+
+
+def _indexing_properties(schema: pa.Schema, indexing: Mapping[str, str]) -> dict[str, str]:
+    unknown = next((column for column in indexing if column not in schema.names), None)
+    if unknown is not None:
+        raise SchemaError(
+            f"cannot index `{unknown}` because the schema has no such column",
+            hint=f"its columns are {', '.join(f'`{column}`' for column in schema.names[:20])}",
+        )
+    return {f"{PREFIX}{settings.INDEXING_TYPEMAP.key}.{column}": kind for column, kind in indexing.items()}

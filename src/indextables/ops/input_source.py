@@ -1,0 +1,189 @@
+"""One input as a stream of bytes: decompressed, counted, and with a beginning that can be looked at before it is read.
+
+What compresses it is known by its first bytes, whatever its name: gzip, Zstandard and bzip2.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import stat
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from indextables.errors import ConfigError, SchemaError
+
+STDIN = "-"
+SAMPLE_BYTES = 4 << 20
+MOST_LINE_BYTES = 64 << 20
+
+_STDIN_NUMBER = 0
+_CHUNK_BYTES = 1 << 20
+_CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
+_MAGIC_BYTES = 4
+_SECONDS_OF_WAITING = 0.2
+
+
+class InputSource:
+    """The bytes of a file, of a pipe, or of standard input. `read` is what Arrow asks of a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size = input_size(path)
+        self.closed = False
+        self._raw = _Counted(path, waits=self.size is None)
+        self._head = bytearray()
+        self._ended = False
+        self._started = False
+        self._stream: pa.NativeFile | _Counted = self._decompressed()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        return input_name(self.path)
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes were taken of the file as it lies there."""
+        return self._raw.count
+
+    @property
+    def seekable_path(self) -> str | None:
+        """The path where the same bytes can be read again, as they are."""
+        return None if self.size is None or self._stream is not self._raw else self.path
+
+    def sample(self) -> bytes:
+        """The beginning, which is still to be read: whole lines of it, as long as there is an end of a line."""
+        while not self._ended and len(self._head) < SAMPLE_BYTES:
+            self._fill()
+        end = len(self._head) if self._ended else self._head.rfind(b"\n") + 1
+        return bytes(self._head[:end] or self._head)
+
+    def begins_with(self, count: int) -> bytes:
+        """The first bytes, which are still to be read."""
+        while not self._ended and len(self._head) < count:
+            self._fill()
+        return bytes(self._head[:count])
+
+    def read(self, count: int) -> bytes:
+        """So many bytes, and fewer only at the end."""
+        while not self._ended and len(self._head) < count:
+            self._fill()
+        part = bytes(self._head[:count])
+        del self._head[:count]
+        return part
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines, without what ends them; in bounded memory."""
+        rest = b""
+        while part := self.read(_CHUNK_BYTES):
+            *whole, rest = (rest + part).split(b"\n")
+            for line in whole:
+                yield line.removesuffix(b"\r")
+            if len(rest) > MOST_LINE_BYTES:
+                raise SchemaError(
+                    f"cannot read `{self.name}` because a line in it is longer than {MOST_LINE_BYTES >> 20} MiB",
+                    hint="check its format, or split it into lines first",
+                )
+        if rest:
+            yield rest.removesuffix(b"\r")
+
+    def close(self) -> None:
+        self.closed = True
+        self._raw.close()
+
+    def _decompressed(self) -> pa.NativeFile | _Counted:
+        magic = self._raw.peek(_MAGIC_BYTES)
+        codec = next((codec for start, codec in _CODECS.items() if magic.startswith(start)), None)
+        if codec is None:
+            return self._raw
+        return pa.CompressedInputStream(pa.PythonFile(self._raw, mode="r"), codec)
+
+    def _fill(self) -> None:
+        try:
+            part = self._stream.read(_CHUNK_BYTES)
+        except OSError as error:
+            raise SchemaError(
+                f"cannot read `{self.name}` because it is damaged: {error}", hint="nothing was written"
+            ) from error
+        self._ended = not part
+        if not self._started:
+            self._started = True
+            part = self._without_mark(part)
+        self._head += part
+
+    def _without_mark(self, part: bytes) -> bytes:
+        if part.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise SchemaError(
+                f"cannot read `{self.name}` because it is UTF-16",
+                hint=f"make it UTF-8 first, as with `iconv -f UTF-16 -t UTF-8 {self.name}`",
+            )
+        return part.removeprefix(codecs.BOM_UTF8)
+
+
+def input_name(path: str) -> str:
+    """What people call an input."""
+    return "standard input" if path == STDIN else path
+
+
+def input_size(path: str) -> int | None:
+    """How long a file is; None where it is a pipe. An input that cannot be read is an error."""
+    if path == STDIN:
+        return None
+    if "://" in path and not os.path.exists(path):
+        raise ConfigError(
+            f"cannot read `{path}` because only local files can be ingested", hint="copy it to this machine first"
+        )
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(f"cannot read `{path}`: {why}") from error
+    if stat.S_ISDIR(found.st_mode):
+        raise ConfigError(
+            f"cannot read `{path}` because it is a directory", hint=f"name its files, as in `{path.rstrip('/')}/*`"
+        )
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+class _Counted:
+    """A file whose bytes are counted as they are taken."""
+
+    def __init__(self, path: str, *, waits: bool) -> None:
+        self._file = open(_STDIN_NUMBER if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN)  # noqa: SIM115
+        self._waits = waits
+        self._head = b""
+        self.count = 0
+        self.closed = False
+
+    def peek(self, count: int) -> bytes:
+        while len(self._head) < count and (part := self._take(count - len(self._head))):
+            self._head += part
+        return self._head
+
+    def read(self, count: int) -> bytes:
+        if self._head:
+            part, self._head = self._head, b""
+        else:
+            part = self._take(count)
+        self.count += len(part)
+        return part
+
+    def close(self) -> None:
+        self.closed = True
+        self._file.close()
+
+    def _take(self, count: int) -> bytes:
+        # A signal that comes just before a read is not seen until the read ends, which for a pipe may be never.
+        while self._waits and not select.select([self._file], [], [], _SECONDS_OF_WAITING)[0]:
+            pass
+        return self._file.read(count) or b""

@@ -1,0 +1,208 @@
+"""A question to the splits of a table at one version: which of them to ask, and what becomes of bad ones.
+
+Splits are asked side by side. Where the log alone decides a predicate, because it reads partition columns only, the
+splits that stay are asked for all their rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from indextables.config import Config
+from indextables.errors import (
+    BadSplitWarning,
+    ConfigError,
+    CorruptSplitError,
+    ObjectNotFoundError,
+    QueryError,
+    SchemaError,
+)
+from indextables.log.pools import SHARED_POOLS
+from indextables.log.snapshot import Snapshot
+from indextables.predicate import bind, parse_predicate, to_arrow
+from indextables.predicate.bound import bound_columns
+from indextables.scan.files import prune_table
+from indextables.scan.partitions import files_exactly, is_partition
+from indextables.split.open_splits import OpenSplits
+from indextables.split.query import parse_query
+from indextables.split.searcher import SplitSearcher
+
+logger = logging.getLogger(__name__)
+
+SEARCHING = "searching"
+WORKERS = min(8, os.cpu_count() or 1)
+ROW = "_row"
+
+_BAD_SPLITS = ("fail", "skip")
+_MOST_NAMED = 3
+_FIELDS = ["path", "size", "num_records", "footer_start_offset", "footer_end_offset"]
+_T = TypeVar("_T")
+
+
+class Split(NamedTuple):
+    """A split as the log knows it; `position` is its place among those that are asked."""
+
+    position: int
+    path: str
+    size: int
+    num_records: int | None
+    footer_start_offset: int | None
+    footer_end_offset: int | None
+
+
+class Question:
+    """One question. `where` is what is left for rows to decide, None where that is nothing."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: Config,
+        opened: OpenSplits,
+        *,
+        query: str | None = None,
+        where: str | None = None,
+        bad_splits: str = "fail",
+    ) -> None:
+        if bad_splits not in _BAD_SPLITS:
+            raise ConfigError(f"cannot treat bad splits as `{bad_splits}`: expected `fail` or `skip`")
+        self.snapshot = snapshot
+        self.config = config
+        self.schema = snapshot.schema
+        self.text = query or ""
+        self.tree = None if query is None else parse_query(query)
+        self.where: Any = None
+        self.where_columns: tuple[str, ...] = ()
+        self._opened = opened
+        self._skips = bad_splits == "skip"
+        self._bad: dict[str, str] = {}
+        files = snapshot.files if where is None else self._filtered(snapshot, config, where)
+        found = enumerate(files.select(_FIELDS).to_pylist())
+        self.splits = tuple(Split(position=position, **file) for position, file in found)
+
+    def ask(self, work: Callable[[Split], _T], splits: Sequence[Split] | None = None) -> list[tuple[Split, _T]]:
+        """What some splits answer, or all, in their order; those that cannot be read are left out or are an error."""
+        asked = [split for split in (self.splits if splits is None else splits) if split.path not in self._bad]
+        answers = SHARED_POOLS.map(SEARCHING, lambda split: self._try(work, split), asked, workers=WORKERS)
+        return [(split, answer[0]) for split, answer in zip(asked, answers, strict=True) if answer is not None]
+
+    def searcher(self, split: Split) -> SplitSearcher:
+        return self._opened.get(
+            split.path,
+            size=split.size,
+            footer_start_offset=split.footer_start_offset,
+            footer_end_offset=split.footer_end_offset,
+        )
+
+    def rows(self, split: Split, columns: Sequence[str], limit: int | None = None) -> pa.Table:
+        """The rows that are found in a split, in their order; only the first of them are decoded under a limit."""
+        searcher = self.searcher(split)
+        read = list(dict.fromkeys([*columns, *self.where_columns]))
+        numbers = self._numbers(searcher, limit if self.where is None else None)
+        schema = pa.schema([self.schema.field(name) for name in read])
+        parts, missing = [schema.empty_table().select(columns)], limit
+        for batch in searcher.split.rows(numbers, read):
+            part = pa.Table.from_batches([batch], schema)
+            part = part if self.where is None else part.filter(self.where)
+            parts.append(part.select(columns).slice(0, missing))
+            if missing is not None:
+                missing -= parts[-1].num_rows
+                if not missing:
+                    break
+        return pa.concat_tables(parts)
+
+    def numbered(self, split: Split, columns: Sequence[str], hits: pa.Table | None = None) -> pa.Table:
+        """Some columns of the rows that are found in a split, and their numbers as `_row`.
+
+        `hits` is a table with a `_row`, in order, in the place of the query's own rows.
+        """
+        numbers = self._numbers(self.searcher(split), None) if hits is None else hits[ROW].combine_chunks()
+        if hits is None:
+            num_rows = self.searcher(split).split.num_rows
+            hits = pa.table({ROW: _all_rows(num_rows) if numbers is None else numbers})
+        read = list(dict.fromkeys([*columns, *self.where_columns]))
+        if not read:
+            return hits
+        table = self.read(split, numbers, read)
+        for name in hits.column_names:
+            table = table.append_column(name, hits[name])
+        table = table if self.where is None else table.filter(self.where)
+        return table.select([*columns, *hits.column_names])
+
+    def read(self, split: Split, numbers: pa.Array[Any] | None, columns: Sequence[str]) -> pa.Table:
+        """Rows of a split by number, or all, whatever is asked for."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return pa.Table.from_batches(self.searcher(split).split.rows(numbers, columns), schema)
+
+    def warn(self) -> None:
+        """Say which splits were left out, once they all were asked."""
+        if not self._bad:
+            return
+        named = "; ".join(list(self._bad.values())[:_MOST_NAMED])
+        rest = len(self._bad) - _MOST_NAMED
+        message = (
+            f"the answer leaves out {len(self._bad)} of {len(self.splits)} splits, which could not be read: "
+            f"{named}{f'; and {rest} more' if rest > 0 else ''}"
+        )
+        warnings.warn(BadSplitWarning(message), stacklevel=4)
+
+    def _filtered(self, snapshot: Snapshot, config: Config, where: str) -> pa.Table:
+        bound = bind(parse_predicate(where), snapshot.schema)
+        columns = bound_columns(bound)
+        if all(is_partition(column, snapshot.partition_columns) for column in columns):
+            try:
+                return snapshot.files.filter(files_exactly(snapshot.files, bound, snapshot.partition_columns))
+            except QueryError as error:
+                logger.info("rows decide `%s` and not the log: %s", where, error)
+        self.where = to_arrow(bound)
+        self.where_columns = tuple(dict.fromkeys(column.path[0] for column in columns))
+        return prune_table(snapshot.files, where, snapshot, config)
+
+    def _try(self, work: Callable[[Split], _T], split: Split) -> tuple[_T] | None:
+        try:
+            return (work(split),)
+        except (CorruptSplitError, ObjectNotFoundError) as error:
+            if not self._skips:
+                raise
+            self._bad[split.path] = error.message
+            return None
+
+    def _numbers(self, searcher: SplitSearcher, limit: int | None) -> pa.Array[Any] | None:
+        """The rows to read, None for all of them."""
+        if self.tree is not None:
+            return searcher.row_numbers(self.tree, self.text, limit=limit)
+        if limit is None or limit >= searcher.split.num_rows:
+            return None
+        return _all_rows(limit)
+
+
+def check_column(schema: pa.Schema, name: str) -> str:
+    """A column's name, or a `SchemaError`."""
+    if name not in schema.names:
+        raise SchemaError(
+            f"cannot read the column `{name}` because the table has no such column",
+            hint=f"it has {', '.join(f'`{known}`' for known in schema.names)}",
+        )
+    return name
+
+
+def check_limit(limit: int | None) -> int | None:
+    """A limit that asks for something, or a `ConfigError`."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ConfigError(f"cannot search for `{limit}` rows: expected at least 1")
+    return limit
+
+
+def waves(splits: Sequence[Split]) -> Iterator[Sequence[Split]]:
+    """As many splits as are asked side by side, and then as many more."""
+    for start in range(0, len(splits), WORKERS):
+        yield splits[start : start + WORKERS]
+
+
+def _all_rows(count: int) -> pa.Array[Any]:
+    return pa.array(range(count), pa.uint64())

@@ -1,0 +1,119 @@
+"""Count, least, greatest, sum and mean of a column: from the index where that is exact, else from that column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.ops.aggregate import column_to_aggregate
+from indextables.ops.questions import Question, Split
+from indextables.split.aggregations import from_index, numbers_of
+
+_MOST_DIGITS = 38
+
+
+class _Part(NamedTuple):
+    """What one split says of so many values; `ends` has the least and the greatest. A sum is exact but for floats."""
+
+    number: int
+    ends: pa.Array[Any]
+    total: Fraction | float | None
+
+
+def stats(question: Question, column: str) -> pa.Table:
+    """One row: `count` of values that are not NULL, `min`, `max`, `sum`, `mean`."""
+    field = column_to_aggregate(question.schema, column)
+
+    def look(split: Split) -> _Part:
+        if question.where is None:
+            searcher, is_summed = question.searcher(split), not pa.types.is_temporal(field.type)
+            found = numbers_of(searcher, question.tree, question.text, field, is_sum_wanted=is_summed)
+            if found is not None:
+                ends = [found.least, found.greatest] if found.number else []
+                return _Part(found.number, from_index(ends, field.type), _from_digits(found.total, field.type))
+        return _of_values(question.rows(split, [column])[column])
+
+    parts = [part for _, part in question.ask(look)]
+    question.warn()
+    return _row(parts, field.type)
+
+
+def _of_values(values: pa.ChunkedArray[Any]) -> _Part:
+    type_ = values.type
+    count = len(values) - values.null_count
+    if not count:
+        return _Part(0, pa.array([], type_), Fraction(0))
+    ends = pc.min_max(values)
+    return _Part(count, pa.array([ends["min"], ends["max"]], type_), _total(values))
+
+
+def _total(values: pa.ChunkedArray[Any]) -> Fraction | float | None:
+    if pa.types.is_floating(values.type):
+        return float(pc.sum(pc.cast(values, pa.float64())).as_py())
+    if pa.types.is_decimal(values.type):
+        return Fraction(pc.sum(pc.cast(values, pa.decimal256(76, values.type.scale))).as_py())
+    if pa.types.is_integer(values.type):
+        return Fraction(int(pc.sum(pc.cast(values, pa.decimal128(20, 0))).as_py()))
+    return None
+
+
+def _from_digits(total: int, type_: Any) -> Fraction | None:
+    if pa.types.is_decimal(type_):
+        return Fraction(total, 10 ** int(type_.scale))
+    return Fraction(total) if pa.types.is_integer(type_) else None
+
+
+def _row(parts: Sequence[_Part], type_: Any) -> pa.Table:
+    count = sum(part.number for part in parts)
+    ends = pc.min_max(pa.concat_arrays([pa.array([], type_), *(part.ends for part in parts)]))
+    total, mean = _sum_and_mean([part.total for part in parts if part.number], count)
+    return pa.table(
+        {
+            "count": pa.array([count], pa.int64()),
+            "min": pa.array([ends["min"]], type_),
+            "max": pa.array([ends["max"]], type_),
+            "sum": _sum_column(total, type_),
+            "mean": pa.array([mean], pa.float64()),
+        }
+    )
+
+
+def _sum_and_mean(
+    totals: Sequence[Fraction | float | None], count: int
+) -> tuple[Fraction | float | None, float | None]:
+    numbers = [total for total in totals if total is not None]
+    if not numbers:
+        return None, None
+    if any(isinstance(number, float) for number in numbers):
+        total = _float_sum([float(number) for number in numbers])
+        return total, total / count
+    exact = sum((Fraction(number) for number in numbers), Fraction(0))
+    return exact, float(exact / count)
+
+
+def _float_sum(numbers: Sequence[float]) -> float:
+    try:
+        return math.fsum(numbers)
+    except (OverflowError, ValueError):  # beyond the greatest double, or infinities of both signs
+        return sum(numbers)
+
+
+def _sum_column(total: Fraction | float | None, type_: Any) -> pa.Array[Any]:
+    """One sum, NULL where it does not fit its type."""
+    if isinstance(total, Fraction) and pa.types.is_decimal(type_):
+        digits = int(total * Fraction(10) ** type_.scale)
+        fits = abs(digits) < 10**_MOST_DIGITS
+        scaled = Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -type_.scale)) if fits else None
+        return pa.array([scaled], pa.decimal128(_MOST_DIGITS, type_.scale))
+    if pa.types.is_decimal(type_):
+        return pa.nulls(1, pa.decimal128(_MOST_DIGITS, type_.scale))
+    if pa.types.is_integer(type_):
+        fits = total is not None and -(1 << 63) <= total < 1 << 63
+        return pa.array([int(total) if fits and total is not None else None], pa.int64())
+    return pa.array([None if total is None else float(total)], pa.float64())

@@ -1,0 +1,97 @@
+"""The splits of a table that were opened lately: footers and indexes that need not be read and opened again.
+
+Splits never change, so what is known of one stays true. Footers take memory, so their bytes are bounded. An open
+index takes a thread of the engine, some mappings and its files in the cache, so there may be fewer of them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+import cachetools
+
+from indextables.config import Config
+from indextables.split.index_cache import IndexCache
+from indextables.split.searcher import SplitSearcher
+from indextables.split.split_file import SplitFile
+from indextables.store import ObjectStore
+
+_MOST_TAIL_BYTES = 64 << 20
+_LEAST_ROOM = 64 << 10
+_MOST_INDEXES = 128
+
+_Key = tuple[str, int]
+
+
+class OpenSplits:
+    """Searchers of splits, those used longest ago let go of first. Threads may share it."""
+
+    def __init__(self, store: ObjectStore, config: Config) -> None:
+        self._store = store
+        self._cache = IndexCache(config)
+        self._lock = threading.Lock()
+        self._known: cachetools.Cache[_Key, SplitSearcher] = cachetools.LRUCache(_MOST_TAIL_BYTES, getsizeof=_room)
+        self._in_use: cachetools.Cache[_Key, SplitSearcher] = _InUse(_MOST_INDEXES)
+        _all_open_splits.add(self)
+
+    def get(
+        self, path: str, *, size: int, footer_start_offset: int | None, footer_end_offset: int | None
+    ) -> SplitSearcher:
+        """The searcher of a split."""
+        with self._lock:
+            known = self._known.get((path, size))
+            if known is not None:
+                self._in_use[path, size] = known
+                return known
+        split = SplitFile.open(
+            self._store,
+            path,
+            size=size,
+            footer_start_offset=footer_start_offset,
+            footer_end_offset=footer_end_offset,
+        )
+        identity = f"{self._store.location.url}/{path}:{size}:{split.directory.split_id}"
+        opened = SplitSearcher(split, identity, self._cache)
+        with self._lock:
+            if _room(opened) <= self._known.maxsize:
+                self._known[path, size] = opened
+                self._in_use[path, size] = opened
+        return opened
+
+    def clear(self) -> None:
+        """Let go of all of them; who uses one goes on with it."""
+        with self._lock:
+            self._known.clear()
+            self._in_use.clear()
+
+    def _renew_lock(self) -> None:
+        """After a fork the lock may be held by a thread that is gone; what is open stays so."""
+        self._lock = threading.Lock()
+
+
+class _InUse(cachetools.LRUCache[_Key, SplitSearcher]):
+    """The splits whose indexes may be open."""
+
+    def popitem(self) -> tuple[_Key, SplitSearcher]:
+        key, searcher = super().popitem()
+        searcher.let_go()
+        return key, searcher
+
+
+def _room(searcher: SplitSearcher) -> int:
+    """What a split takes of the room for footers; what is made of one is not much smaller where it is small."""
+    split = searcher.split
+    return max(split.size - split.directory.footer_start_offset, _LEAST_ROOM)
+
+
+_all_open_splits: weakref.WeakSet[OpenSplits] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for splits in _all_open_splits:
+        splits._renew_lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
