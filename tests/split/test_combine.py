@@ -304,4 +304,4 @@ def _filter_bytes(place: Place, add: Add) -> bytes:
     member = place.open(add).directory.term_filter
     with open(os.path.join(place.root, add.path), "rb") as file:
         file.seek(member.offset)
-        return file.read(member.length)
+        return file.read(member.end - member.offset)

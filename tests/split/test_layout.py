@@ -9,6 +9,7 @@ from indextables.errors import CorruptSplitError
 from indextables.split.layout import (
     Directory,
     Member,
+    Piece,
     Segment,
     check_seal,
     decode_directory,
@@ -20,8 +21,12 @@ ID = "01234567-89ab-cdef-0123-456789abcdef"
 
 
 def member(**changes) -> Member:
-    facts = {"name": "a.term", "offset": 10, "length": 20, "codec": "zstd", "raw_length": 50, "crc32": 7}
+    facts = {"name": "a.term", "offset": 10, "pieces": [piece()], "raw_crc32": 7}
     return Member(**{**facts, **changes})
+
+
+def piece(length: int = 20, raw_length: int = 50) -> Piece:
+    return Piece(length=length, raw_length=raw_length, crc32=7)
 
 
 def directory(**changes) -> Directory:
@@ -36,8 +41,8 @@ def directory(**changes) -> Directory:
         "tokenizers": {"default": {"lower": True}},
         "segments": [Segment(name="b", first_row=3, num_rows=2), Segment(name="a", first_row=0, num_rows=3)],
         "members": [member(), member(name="meta.json", offset=30)],
-        "page_table": member(name="page-table", offset=164, length=8, codec="none", raw_length=8),
-        "term_filter": member(name="term-filter", offset=180, codec="none", raw_length=20),
+        "page_table": member(name="page-table", offset=164, pieces=[piece(8, 8)]),
+        "term_filter": member(name="term-filter", offset=180, pieces=[piece(20, 20)]),
     }
     return Directory(**{**facts, **changes})
 
@@ -77,12 +82,14 @@ def test_what_is_no_directory_is_refused(text) -> None:
         {"members": [member(), member(name="b", offset=29)]},
         {"members": [member(name="../x")]},
         {"members": [member(name="A.TERM"), member(offset=30)]},
-        {"members": [member(codec="none")]},
-        {"members": [member(raw_length=1 << 40)]},
-        {"members": [member(name=str(number), offset=10, length=0) for number in range(10_001)]},
+        {"members": [member(pieces=[piece(20, 19)])]},
+        {"members": [member(pieces=[piece(), piece(-1, 5)])]},
+        {"members": [member(pieces=[piece(20, 1 << 40)])]},
+        {"members": [member(pieces=[piece(20, 200 << 20)])]},
+        {"members": [member(name=str(number), pieces=[]) for number in range(10_001)]},
         {"term_filter": member(offset=90)},
-        {"term_filter": member(name="term-filter", offset=171, codec="none", raw_length=20)},
-        {"page_table": member(name="page-table", offset=163, length=8, codec="none", raw_length=8)},
+        {"term_filter": member(name="term-filter", offset=171, pieces=[piece(20, 20)])},
+        {"page_table": member(name="page-table", offset=163, pieces=[piece(8, 8)])},
     ],
 )
 def test_impossible_directories_are_refused(changes) -> None:

@@ -15,7 +15,7 @@ import re
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -32,22 +32,37 @@ SEAL_BYTES = _SEAL.size
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _ID_PARTS = struct.Struct("4s2s2s2s6s")
 _MOST_MEMBERS = 10_000
+_MOST_PIECE_BYTES = 256 << 20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}", re.ASCII)
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of the index, the page table or the term filter, as it stands in the split. The CRC is of stored bytes."""
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a member that is packed by itself, or plain where that saves too little. The CRC is of stored bytes."""
 
-    name: str
-    offset: int
     length: int
-    codec: Literal["zstd", "none"]
     raw_length: int
     crc32: int
 
     @property
+    def is_plain(self) -> bool:
+        return self.length == self.raw_length
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of the index, the page table or the term filter, as it stands in the split: its pieces one after another."""
+
+    name: str
+    offset: int
+    pieces: list[Piece]
+    raw_crc32: int
+
+    @property
     def end(self) -> int:
-        return self.offset + self.length
+        return self.offset + sum(piece.length for piece in self.pieces)
+
+    @property
+    def raw_length(self) -> int:
+        return sum(piece.raw_length for piece in self.pieces)
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,14 +189,16 @@ def _check_members(directory: Directory, key: str) -> None:
     _check_places(members, len(MAGIC), directory.footer_start_offset, key)
     behind = [directory.page_table, *([] if directory.term_filter is None else [directory.term_filter])]
     _check_places(behind, directory.footer_start_offset + SEAL_BYTES, 1 << 63, key)
-    if sum(member.raw_length for member in members) > plain_limit(sum(member.length for member in members)):
+    if sum(member.raw_length for member in members) > plain_limit(
+        sum(member.end - member.offset for member in members)
+    ):
         raise corrupt(key, "its members unpack to far more than an index could hold")
 
 
 def _check_places(members: Sequence[Member], low: int, high: int, key: str) -> None:
     for member in members:
-        if member.offset < low or member.length < 0 or member.end > high or member.raw_length < 0:
-            raise corrupt(key, f"its member `{member.name}` stands where no member can")
-        if member.codec == "none" and member.raw_length != member.length:
+        if any(not 0 <= piece.length <= piece.raw_length <= _MOST_PIECE_BYTES for piece in member.pieces):
             raise corrupt(key, f"the lengths of its member `{member.name}` do not fit")
+        if member.offset < low or member.end > high:
+            raise corrupt(key, f"its member `{member.name}` stands where no member can")
         low = member.end

@@ -285,7 +285,7 @@ class SplitFile:
 
     def extract_index(self, into: str) -> dict[str, int]:
         """Write the files of the index into a directory, which must be empty; they are verified. Gives their CRCs."""
-        return extract_members(self.directory.members, into, self.key, lambda start, end: self._read([(start, end)])[0])
+        return extract_members(self.directory.members, into, self.key, self._read)
 
     def rows(
         self, row_numbers: pa.Array | None = None, columns: Sequence[str] | None = None
@@ -301,10 +301,10 @@ class SplitFile:
 
     def _from_tail(self, member: Member) -> memoryview:
         start, end = member.offset - self._tail_start, member.end - self._tail_start
-        if not 0 <= start <= end <= len(self._tail):
+        if not 0 <= start <= end <= len(self._tail) or end - start != member.raw_length:
             raise corrupt(self.key, "a part of its footer stands outside it")
         stored = memoryview(self._tail)[start:end]
-        layout.check_crc(stored, member.crc32, self.key, f"its {member.name.replace('-', ' ')}")
+        layout.check_crc(stored, member.raw_crc32, self.key, f"its {member.name.replace('-', ' ')}")
         return stored
 
     def _read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
