@@ -49,7 +49,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of the index, the page table or the term filter, as it stands in the split: its pieces one after another."""
+    """A file of the index, the page table or the term filter: its pieces stand in the split one after another."""
 
     name: str
     offset: int
