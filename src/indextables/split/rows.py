@@ -1,16 +1,14 @@
 """The rows of a split, read by ranges: only the columns that are asked for, and of few rows only the pages that hold
-them. Each page is verified.
+them.
 
-Where most pages are needed, whole column chunks are laid out in memory at the offsets that they have in the file, in a
-mapping that takes no memory where nothing stands, so that Arrow decodes them without a copy and without a call back.
-Reads go by waves of row groups, or by some hundred rows, to hold memory down.
+Reads go by waves of row groups, to hold memory down. Columns are decoded side by side, by threads of ours: one of
+Arrow's may let go of its bytes when Python has ended, which aborts the process.
 """
 
 from __future__ import annotations
 
 import bisect
-import mmap
-import sys
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,22 +18,35 @@ import pyarrow.parquet as pq
 
 from indextables.errors import SchemaError
 from indextables.log.pools import SHARED_POOLS
-from indextables.split.layout import MAGIC, check_crc, corrupt
+from indextables.split.column_reader import ColumnReader, Pick, schema_elements
+from indextables.split.layout import corrupt
 from indextables.split.page_table import PageTable
-from indextables.split.sparse_rows import FETCHING, WORKERS, Place, SparseReader
-from indextables.split.taking import take_rows
+from indextables.split.taking import cast_values, take_rows
 
 ReadRanges = Callable[[Sequence[tuple[int, int]]], list[bytes]]
 
-_WAVE_BYTES = 32 << 20
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+_PURPOSE = "row-decoding"
+_WORKERS = min(8, os.cpu_count() or 1)
+_WAVE_BYTES = 64 << 20
+_LEAST_SHARE_BYTES = 1 << 20
 
 
-class _Wave(NamedTuple):
-    """Row groups that are read together, and which of their rows are wanted: numbers within the wave, or all."""
+class _Group(NamedTuple):
+    """A row group, and which of its rows are wanted, or all."""
 
-    groups: list[int]
-    picks: pa.Array | None
+    number: int
+    wanted: pa.Array | None
+
+
+class _Work(NamedTuple):
+    """A column in some row groups, to be decoded by itself."""
+
+    column: ColumnReader
+    picks: list[Pick]
+    stored: list[list[bytes]]
+
+    def decode(self) -> pa.ChunkedArray:
+        return self.column.decode(self.picks, self.stored)
 
 
 class RowReader:
@@ -47,33 +58,33 @@ class RowReader:
         metadata: pq.FileMetaData,
         footer: memoryview,
         schema: pa.Schema,
-        pages: PageTable,
+        table: PageTable,
         rows_end: int,
         read: ReadRanges,
     ) -> None:
         self._key = key
         self._metadata = metadata
+        self._footer = footer
         self._schema = schema
-        self._pages = pages
+        self._table = table
         self._rows_end = rows_end
         self._read = read
-        self._leaves = leaf_ranges(schema)
+        self._columns: dict[str, ColumnReader] = {}
         self._first_rows = [0]
         for group in range(metadata.num_row_groups):
             self._first_rows.append(self._first_rows[-1] + metadata.row_group(group).num_rows)
-        leaves = sum(len(leaves) for leaves in self._leaves)
-        if leaves != metadata.num_columns or pages.num_chunks != leaves * metadata.num_row_groups:
+        num_leaves = sum(len(leaves) for leaves in leaf_ranges(schema))
+        if num_leaves != metadata.num_columns or table.num_chunks != num_leaves * metadata.num_row_groups:
             raise corrupt(key, "its columns are not those that it was written with")
         if self._first_rows[-1] != metadata.num_rows:
             raise corrupt(key, "its row groups do not hold its rows")
-        self._sparse = SparseReader(key, metadata, footer, pages, self._first_rows)
 
     def rows(self, row_numbers: pa.Array | None, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows in the order of their numbers, or all; the columns in the order asked for, or all."""
         names = self._schema.names if columns is None else list(columns)
         schema = self._project(names)
         if row_numbers is None:
-            yield from self._scan(self._all_waves(), names, schema)
+            yield from self._scan(self._all_groups(), names, schema)
             return
         wanted = _as_numbers(row_numbers)
         if not len(wanted):
@@ -82,58 +93,12 @@ class RowReader:
         if bounds["max"].as_py() >= self._first_rows[-1]:
             raise corrupt(self._key, f"row `{bounds['max']}` is asked for and it has {self._first_rows[-1]}")
         if _is_ascending(wanted):
-            yield from self._some(wanted, names, schema)
+            yield from self._scan(self._groups(wanted), names, schema)
             return
         distinct = pc.unique(wanted)
         distinct = distinct.take(pc.sort_indices(distinct))
-        found = pa.Table.from_batches(self._some(distinct, names, schema), schema)
+        found = pa.Table.from_batches(self._scan(self._groups(distinct), names, schema), schema)
         yield from _in_order(found, pc.index_in(wanted, distinct), len(wanted))
-
-    def _some(self, wanted: pa.Array, names: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Rows that ascend: by pages where many pages hold none of them, else by row groups."""
-        paged = [name for name in names if len(self._leaves_of(name)) == 1]
-        if len(wanted) >= max((self._num_pages(name) for name in paged), default=0):
-            yield from self._scan(self._waves(wanted), names, schema)
-            return
-        rows = self._rows_at_once(paged)
-        for start in range(0, len(wanted), rows):
-            block = wanted[start : start + rows]
-            columns = dict(zip(paged, self._by_page(block.to_pylist(), paged), strict=True))
-            others = [name for name in names if name not in columns]
-            if others:
-                scanned = self._scan(self._waves(block), others, self._project(others))
-                columns.update(zip(others, pa.Table.from_batches(scanned, self._project(others)).columns, strict=True))
-            table = pa.Table.from_arrays([columns[name] for name in names], names=list(names))
-            yield from _as_written(table, schema).to_batches()
-
-    def _by_page(self, wanted: Sequence[int], names: Sequence[str]) -> list[pa.ChunkedArray]:
-        groups = sorted({bisect.bisect_right(self._first_rows, row) - 1 for row in wanted})
-        picks = []
-        for name in names:
-            (leaf,) = self._leaves_of(name)
-            places = {group: next(self._chunks(group, [leaf])) for group in groups}
-            picks.append(self._sparse.pick(wanted, leaf, places))
-        parts = self._read([(page.start, page.end) for pick in picks for page in pick.pages])
-        return self._sparse.decode(picks, parts, [self._schema.field(name) for name in names])
-
-    def _leaves_of(self, name: str) -> range:
-        position: int = self._schema.get_field_index(name)
-        return self._leaves[position]
-
-    def _num_pages(self, name: str) -> int:
-        columns = self._metadata.num_columns
-        (leaf,) = self._leaves_of(name)
-        return self._pages.num_pages(range(leaf, self._metadata.num_row_groups * columns, columns))
-
-    def _rows_at_once(self, names: Sequence[str]) -> int:
-        """How many rows' pages may be fetched together, if each is in a page of its own."""
-        num_bytes = 0
-        for name in names:
-            (leaf,) = self._leaves_of(name)
-            groups = range(self._metadata.num_row_groups)
-            stored = sum(self._metadata.row_group(group).column(leaf).total_uncompressed_size for group in groups)
-            num_bytes += stored // max(1, self._num_pages(name)) + 1
-        return max(1, 2 * _WAVE_BYTES // num_bytes)
 
     def _project(self, names: Sequence[str]) -> pa.Schema:
         unknown = [name for name in names if self._schema.get_field_index(name) < 0]
@@ -143,102 +108,81 @@ class RowReader:
             raise SchemaError(f"cannot read columns of the split `{self._key}` because one is named twice")
         return pa.schema([self._schema.field(name) for name in names], metadata=self._schema.metadata)
 
-    def _all_waves(self) -> Iterator[_Wave]:
-        groups: list[int] = []
-        num_bytes = 0
-        for group in range(self._metadata.num_row_groups):
-            groups.append(group)
-            num_bytes += self._metadata.row_group(group).total_byte_size
-            if num_bytes >= _WAVE_BYTES:
-                yield _Wave(groups, None)
-                groups, num_bytes = [], 0
-        if groups:
-            yield _Wave(groups, None)
+    def _all_groups(self) -> Iterator[_Group]:
+        return (_Group(group, None) for group in range(self._metadata.num_row_groups))
 
-    def _waves(self, wanted: pa.Array) -> Iterator[_Wave]:
-        """The row groups that hold the rows, which ascend."""
+    def _groups(self, wanted: pa.Array) -> Iterator[_Group]:
+        """The row groups that hold rows, which ascend; in each they are numbered from its first."""
         numbers = memoryview(wanted.buffers()[1]).cast("Q")[wanted.offset : wanted.offset + len(wanted)]
-        groups: list[int] = []
-        parts: list[pa.Array] = []
-        num_bytes, num_rows, low = 0, 0, 0
+        low = 0
         while low < len(numbers):
             group = bisect.bisect_right(self._first_rows, numbers[low]) - 1
             high = bisect.bisect_left(numbers, self._first_rows[group + 1], low)
-            shift = pa.scalar(self._first_rows[group] - num_rows, pa.int64())
-            parts.append(pc.subtract(wanted[low:high].cast(pa.int64()), shift))
-            groups.append(group)
-            num_rows += self._first_rows[group + 1] - self._first_rows[group]
-            num_bytes += self._metadata.row_group(group).total_byte_size
+            first = pa.scalar(self._first_rows[group], pa.int64())
+            yield _Group(group, pc.subtract(wanted[low:high].cast(pa.int64()), first))
             low = high
-            if num_bytes >= _WAVE_BYTES or low == len(numbers):
-                yield _Wave(groups, pa.concat_arrays(parts))
-                groups, parts, num_bytes, num_rows = [], [], 0, 0
 
-    def _scan(self, waves: Iterator[_Wave], names: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for wave in waves:
-            num_rows = sum(self._first_rows[group + 1] - self._first_rows[group] for group in wave.groups)
+    def _scan(self, groups: Iterator[_Group], names: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        readers = [self._column(name) for name in names]
+        for wave in self._waves(groups, readers):
             if not names:
-                yield _no_columns(num_rows if wave.picks is None else len(wave.picks))
+                yield _no_columns(sum(self._num_rows(group) if rows is None else len(rows) for group, rows in wave))
                 continue
-            table = self._decode(wave.groups, names)
-            if table.num_rows != num_rows:
-                raise corrupt(self._key, f"{num_rows} rows were to be read and {table.num_rows} came")
-            if wave.picks is not None and len(wave.picks) != num_rows:
-                table = take_rows(table, wave.picks)
-            yield from _as_written(table, schema).to_batches()
+            yield from pa.Table.from_arrays(self._decode(wave, readers), schema=schema).to_batches()
 
-    def _decode(self, groups: list[int], names: Sequence[str]) -> pa.Table:
-        indices = sorted(leaf for name in names for leaf in self._leaves_of(name))
-        image = self._image(groups, indices)
-        # By threads of ours: one of Arrow's may let go of the image when Python has ended, which aborts the process.
-        shares = [[*self._leaves_of(name)] for name in names]
-        parts = SHARED_POOLS.map(FETCHING, lambda own: self._decode_leaves(image, groups, own), shares, workers=WORKERS)
-        return pa.Table.from_arrays([part.column(0) for part in parts], names=list(names))
+    def _waves(self, groups: Iterator[_Group], readers: Sequence[ColumnReader]) -> Iterator[list[_Group]]:
+        """The row groups, as many together as may be held in memory."""
+        wave: list[_Group] = []
+        num_bytes = 0
+        page_bytes = sum(reader.page_bytes for reader in readers)
+        for group in groups:
+            wave.append(group)
+            whole = self._metadata.row_group(group.number).total_byte_size
+            num_bytes += whole if group.wanted is None else min(whole, page_bytes * len(group.wanted))
+            if num_bytes >= _WAVE_BYTES:
+                yield wave
+                wave, num_bytes = [], 0
+        if wave:
+            yield wave
 
-    def _decode_leaves(self, image: pa.Buffer, groups: list[int], leaves: list[int]) -> pa.Table:
-        try:
-            file = pq.ParquetFile(pa.BufferReader(image), metadata=self._metadata, pre_buffer=False)
-            return file.reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
-        except pa.ArrowMemoryError:
-            raise
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise corrupt(self._key, f"its rows cannot be decoded ({error})") from error
+    def _decode(self, wave: Sequence[_Group], readers: Sequence[ColumnReader]) -> list[pa.ChunkedArray]:
+        """The wanted rows of each column."""
+        picked = [
+            [reader.pick(group.number, self._num_rows(group.number), group.wanted) for group in wave]
+            for reader in readers
+        ]
+        runs = [(run.start, run.end) for picks in picked for pick in picks for run in pick.runs]
+        stored = iter(self._read(runs))
+        work = [
+            _shares(reader, picks, [[next(stored) for _ in pick.runs] for pick in picks])
+            for reader, picks in zip(readers, picked, strict=True)
+        ]
+        decoded = iter(SHARED_POOLS.map(_PURPOSE, _Work.decode, [one for own in work for one in own], workers=_WORKERS))
+        return [_joined([next(decoded) for _ in own]) for own in work]
 
-    def _image(self, groups: Sequence[int], indices: Sequence[int]) -> pa.Buffer:
-        """The chunks at their places in a file that is otherwise empty."""
-        chunks = [chunk for group in groups for chunk in self._chunks(group, indices)]
-        runs = _runs(chunks)
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-        image = mmap.mmap(-1, max(chunk.end for chunk in chunks), flags=flags)
-        for run, stored in zip(runs, self._read([(run[0].start, run[-1].end) for run in runs]), strict=True):
-            view = memoryview(stored)
-            start = run[0].start
-            for chunk in run:
-                self._check(chunk, view[chunk.start - start : chunk.end - start])
-            image[start : start + len(view)] = view
-        return pa.py_buffer(image)
+    def _num_rows(self, group: int) -> int:
+        return self._first_rows[group + 1] - self._first_rows[group]
 
-    def _check(self, chunk: Place, stored: memoryview) -> None:
-        pages = self._pages.pages(chunk.chunk)
-        for start, end, checksum in zip(pages.offsets, [*pages.offsets[1:], len(stored)], pages.checksums, strict=True):
-            check_crc(stored[start:end], checksum, self._key, "a page of its rows")
-
-    def _chunks(self, group: int, indices: Sequence[int]) -> Iterator[Place]:
-        for start, end, index in chunk_places(self._metadata, group, indices):
-            if not len(MAGIC) <= start <= end <= self._rows_end:
-                raise corrupt(self._key, "a part of its rows stands where no row can")
-            yield Place(start, end, group * self._metadata.num_columns + index)
+    def _column(self, name: str) -> ColumnReader:
+        if not self._columns:
+            elements = schema_elements(self._footer, self._key)
+            for field, leaves, nodes in zip(self._schema, leaf_ranges(self._schema), elements, strict=True):
+                self._columns[field.name] = ColumnReader(
+                    self._key, self._metadata, self._table, self._rows_end, field, leaves, nodes
+                )
+        return self._columns[name]
 
 
-def chunk_places(metadata: pq.FileMetaData, group: int, indices: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Start and end of column chunks, with their column's index."""
-    row_group = metadata.row_group(group)
-    for index in indices:
-        column = row_group.column(index)
-        start = column.data_page_offset
-        if column.has_dictionary_page and column.dictionary_page_offset is not None:
-            start = min(start, column.dictionary_page_offset)
-        yield start, start + column.total_compressed_size, index
+def _shares(reader: ColumnReader, picks: list[Pick], stored: list[list[bytes]]) -> list[_Work]:
+    """A column's work in shares for all threads, where there is enough of it."""
+    num_bytes = sum(len(part) for parts in stored for part in parts)
+    count = min(_WORKERS, len(picks)) if num_bytes >= _LEAST_SHARE_BYTES else 1
+    size = -(-len(picks) // count)
+    return [_Work(reader, picks[at : at + size], stored[at : at + size]) for at in range(0, len(picks), size)]
+
+
+def _joined(parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for part in parts for chunk in part.chunks], type=parts[0].type)
 
 
 def check_types(schema: pa.Schema) -> pq.ParquetSchema:
@@ -248,7 +192,8 @@ def check_types(schema: pa.Schema) -> pq.ParquetSchema:
         pq.write_table(schema.empty_table(), sink)
         file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
         found = file.schema_arrow
-        _as_written(pa.Table.from_arrays([pa.nulls(1, field.type) for field in found], names=found.names), schema)
+        for stored, field in zip(found, schema, strict=True):
+            cast_values(pa.chunked_array([pa.nulls(1, stored.type)]), field.type)
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise SchemaError(f"cannot write a split because Parquet cannot hold its columns ({error})") from error
     return file.schema
@@ -287,17 +232,6 @@ def _num_leaves(kind: pa.DataType) -> int:
     return sum(_num_leaves(kind.field(index).type) for index in range(kind.num_fields)) if kind.num_fields else 1
 
 
-def _runs(chunks: Sequence[Place]) -> list[list[Place]]:
-    """Chunks that stand one behind the other, together."""
-    runs: list[list[Place]] = []
-    for chunk in sorted(chunks):
-        if runs and runs[-1][-1].end == chunk.start:
-            runs[-1].append(chunk)
-        else:
-            runs.append([chunk])
-    return runs
-
-
 def _as_numbers(row_numbers: pa.Array) -> pa.Array:
     if isinstance(row_numbers, pa.ChunkedArray):
         row_numbers = row_numbers.combine_chunks()
@@ -317,19 +251,3 @@ def _in_order(table: pa.Table, picks: pa.Array, num_rows: int) -> Iterator[pa.Re
 
 def _no_columns(num_rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.nulls(num_rows, pa.struct([])))
-
-
-def _as_written(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in the types that they were written with; Parquet knows fewer."""
-    columns = [_cast(column, field.type) for column, field in zip(table.columns, schema, strict=True)]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if column.type == kind:
-        return column
-    if not pa.types.is_dictionary(kind) or pa.types.is_dictionary(column.type):
-        return column.cast(kind)
-    encoded = _cast(column, kind.value_type).combine_chunks().dictionary_encode()
-    indices = encoded.indices.cast(kind.index_type)
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=kind.ordered)])

@@ -35,6 +35,7 @@ from indextables.store import ObjectStore
 
 _COMPRESSION_LEVEL = 1
 _PAGE_BYTES = 8 << 10
+_MOST_PAGE_ROWS = 2_048
 _ROWS_PER_LOOK = 64  # after so many a page may end
 _FIRST_GROUP_BYTES = 2 << 20
 _PAGED_GROUP_BYTES = 16 << 20
@@ -196,6 +197,7 @@ class SplitFileWriter:
             write_statistics=[column.path for leaf, column in enumerate(columns) if leaf not in long_texts],
             data_page_version="2.0",
             data_page_size=_PAGE_BYTES,
+            max_rows_per_page=_MOST_PAGE_ROWS,
             write_batch_size=_ROWS_PER_LOOK,
             write_page_index=True,
             write_page_checksum=True,
