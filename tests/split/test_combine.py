@@ -161,7 +161,7 @@ def test_the_add_action_says_what_that_of_one_split_says(tmp_path) -> None:
     assert twice.uncompressed_size_bytes == whole.uncompressed_size_bytes
     assert twice.size == os.path.getsize(os.path.join(place.root, twice.path))
     assert pq.read_table(os.path.join(place.root, twice.path)) == pq.read_table(os.path.join(place.root, whole.path))
-    assert _filter_bytes(place, twice) == _filter_bytes(place, whole)
+    assert _filter_size(place, twice) == _filter_size(place, whole)
 
 
 def test_a_partition_is_kept(place) -> None:
@@ -300,8 +300,5 @@ def _flip(place: Place, add: Add, offset: int) -> None:
         file.write(bytes([byte ^ 0xFF]))
 
 
-def _filter_bytes(place: Place, add: Add) -> bytes:
-    member = place.open(add).directory.term_filter
-    with open(os.path.join(place.root, add.path), "rb") as file:
-        file.seek(member.offset)
-        return file.read(member.end - member.offset)
+def _filter_size(place: Place, add: Add) -> int:
+    return place.open(add).directory.term_filter.raw_length

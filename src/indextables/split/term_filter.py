@@ -1,10 +1,11 @@
 """Which terms a split may hold: a Bloom filter over (field, term) pairs, about ten bits a term.
 
 A filter never denies a term that was added; about one in a hundred of the others it cannot rule out. A term is known by
-the CRC-32 of its field and itself, spread by two multiplications; seven bits are set for each. All terms are handled at
-once, by Arrow.
+the CRC-32 of its field and itself, spread by two multiplications together with a salt; seven bits are set for each. The
+salt is another one in every split, so that splits of the same words do not all fail to rule out the same other word.
+All terms are handled at once, by Arrow.
 
-    ITF | version | bits set per term | number of bits | length of the names | names of the fields, JSON | bits
+    ITF | version | bits set per term | salt | number of bits | length of the names | names of the fields, JSON | bits
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 
 _MAGIC = b"ITF"
 _VERSION = 1
-_HEAD = struct.Struct("<3sBBxxxQI")
+_HEAD = struct.Struct("<3sBB3xIQI")
 _BITS_PER_TERM = 10
 _PROBES = 7
 _LEAST_BITS = 64
@@ -48,20 +49,21 @@ class TermFilterBuilder:
         else:
             self._hashes.extend([crc32(_bytes(term), seed) for term in terms])
 
-    def to_bytes(self) -> bytes:
-        """The filter, the same bytes for the same terms."""
+    def to_bytes(self, *, salt: int = 0) -> bytes:
+        """The filter, the same bytes for the same terms and the same salt of 32 bits."""
         hashes = pc.unique(pa.Array.from_buffers(pa.uint32(), len(self._hashes), [None, pa.py_buffer(self._hashes)]))
         num_bits = min(max(_LEAST_BITS, -(-len(hashes) * _BITS_PER_TERM // 8) * 8), _MOST_BITS)
         names = msgspec.json.encode(sorted(self._fields))
-        head = _HEAD.pack(_MAGIC, _VERSION, _PROBES, num_bits, len(names))
-        return head + names + _bits(hashes, num_bits)
+        head = _HEAD.pack(_MAGIC, _VERSION, _PROBES, salt, num_bits, len(names))
+        return head + names + _bits(hashes, num_bits, salt)
 
 
 class TermFilter:
     """What terms a split may hold."""
 
-    def __init__(self, fields: frozenset[str], bits: memoryview, num_bits: int, num_probes: int) -> None:
+    def __init__(self, fields: frozenset[str], bits: memoryview, num_bits: int, num_probes: int, salt: int) -> None:
         self._fields = fields
+        self._salt = salt
         self._bits = bits
         self._num_bits = num_bits
         self._num_probes = num_probes
@@ -71,7 +73,7 @@ class TermFilter:
         """The filter, or `None` where this library does not know its version; `ValueError` where it is damaged."""
         if len(data) < _HEAD.size:
             raise ValueError("a term filter is cut off")
-        magic, version, num_probes, num_bits, num_name_bytes = _HEAD.unpack_from(data)
+        magic, version, num_probes, salt, num_bits, num_name_bytes = _HEAD.unpack_from(data)
         if magic != _MAGIC:
             raise ValueError("a term filter starts with other bytes than it should")
         if version != _VERSION:
@@ -80,7 +82,7 @@ class TermFilter:
         if not num_bits or num_bits > _MOST_BITS or num_bits % 8 or len(data) != start + num_bits // 8:
             raise ValueError("a term filter has not the length that it says")
         fields = msgspec.json.decode(memoryview(data)[_HEAD.size : start], type=list[str])
-        return cls(frozenset(fields), memoryview(data)[start:], num_bits, num_probes)
+        return cls(frozenset(fields), memoryview(data)[start:], num_bits, num_probes, salt)
 
     def covers(self, field: str) -> bool:
         """Whether anything is known of a field."""
@@ -92,7 +94,7 @@ class TermFilter:
             return True
         return all(
             self._bits[place >> 3] >> (place & 7) & 1
-            for place in _places(zlib.crc32(_bytes(term), _seed(field)), self._num_bits, self._num_probes)
+            for place in _places(zlib.crc32(_bytes(term), _seed(field)), self._num_bits, self._num_probes, self._salt)
         )
 
 
@@ -104,17 +106,22 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _places(crc32: int, num_bits: int, num_probes: int) -> Iterator[int]:
+def _places(crc32: int, num_bits: int, num_probes: int, salt: int) -> Iterator[int]:
     """The bits of one term; `_bits` is the same for many."""
-    mixed = (crc32 + 1) * _FIRST_FACTOR & _MASK_64
+    mixed = (crc32 + _salted(salt)) * _FIRST_FACTOR & _MASK_64
     mixed = (mixed ^ mixed >> 32) * _SECOND_FACTOR & _MASK_64
     first, step = mixed >> 32, mixed & _MASK_32 | 1
     for probe in range(num_probes):
         yield (first + probe * step & _MASK_32) * num_bits >> 32
 
 
-def _bits(hashes: pa.Array, num_bits: int) -> bytes:
-    mixed = pc.multiply(pc.add(hashes.cast(pa.uint64()), _number(1)), _number(_FIRST_FACTOR))
+def _salted(salt: int) -> int:
+    """What is added to a CRC, in the bits above it."""
+    return (salt << 32) + 1
+
+
+def _bits(hashes: pa.Array, num_bits: int, salt: int) -> bytes:
+    mixed = pc.multiply(pc.add(hashes.cast(pa.uint64()), _number(_salted(salt))), _number(_FIRST_FACTOR))
     mixed = pc.multiply(pc.bit_wise_xor(mixed, pc.shift_right(mixed, _number(32))), _number(_SECOND_FACTOR))
     first = pc.shift_right(mixed, _number(32))
     step = pc.bit_wise_or(pc.bit_wise_and(mixed, _number(_MASK_32)), _number(1))

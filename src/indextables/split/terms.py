@@ -16,8 +16,8 @@ from indextables.split.analyzers import tokens
 from indextables.split.fields import FieldMap, IndexField, Kind, is_text
 from indextables.split.tokenizers import gram_lengths, stemmed_language
 
-_NOT_ALPHANUMERIC = "[^0-9A-Za-z]+"
-_WHITE_SPACE = "[\t\n\x0c\r ]+"
+_LOWER_WORDS = bytes(ord(chr(byte).lower()) if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
+_WORDS = bytes(32 if byte in b"\t\n\x0c\r " else byte for byte in range(256))
 
 
 def filtered_fields(fields: FieldMap, schema: pa.Schema) -> tuple[IndexField, ...]:
@@ -43,11 +43,15 @@ def distinct_terms(column: pa.Array[Any], field: IndexField) -> Iterable[str] | 
 
 
 def _plain_terms(texts: pa.Array[Any], field: IndexField) -> Iterable[str]:
-    pattern = _WHITE_SPACE if field.tokenizer == "whitespace" else _NOT_ALPHANUMERIC
-    words = pc.unique(pc.list_flatten(pc.split_pattern_regex(texts, pattern)))
-    if field.tokenizer == "whitespace":
-        return list(words.to_pylist())
-    lowered: list[str] = pc.unique(pc.ascii_lower(words)).to_pylist()
+    table = _WORDS if field.tokenizer == "whitespace" else _LOWER_WORDS
+    words: list[str] = pc.unique(pc.list_flatten(pc.split_pattern(_translated(texts, table), " "))).to_pylist()
     if stemmed_language(field.tokenizer) is None:
-        return lowered
-    return [term for word in lowered for term in tokens(field, word)]
+        return words
+    return [term for word in words for term in tokens(field, word)]
+
+
+def _translated(texts: pa.Array[Any], table: bytes) -> pa.Array[Any]:
+    """ASCII texts with every byte replaced, all at once: many times as fast as a pattern."""
+    validity, offsets, data = texts.buffers()
+    replaced = pa.py_buffer(data.to_pybytes().translate(table) if data is not None else b"")
+    return pa.Array.from_buffers(pa.string(), len(texts), [validity, offsets, replaced], offset=texts.offset)

@@ -7,17 +7,19 @@ a writer that dies leaves an orphan, never half a table.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config, settings
+from indextables.log.pools import SHARED_POOLS
 from indextables.protocol.actions import Add
 from indextables.protocol.paths import split_path
 from indextables.split.fields import FieldMap, map_fields
@@ -30,6 +32,9 @@ from indextables.store import ObjectStore
 
 ENGINE = "tantivy"
 ENGINE_VERSION = importlib.metadata.version(ENGINE)
+# The engine's thread works on what is waiting for it while the rest is done with as many rows.
+_ROWS_AT_ONCE = 8_192
+_FINISHING = "split-finishing"
 # An index takes about as much room as its rows.
 _WITH_INDEX = 2
 
@@ -158,16 +163,18 @@ class NewSplit:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows, which have the table's schema."""
-        self._file.write(batch)
-        self._index.add(batch)
-        self._statistics.add(batch)
-        for field in self._filtered:
-            self._terms.add_terms(field.name, distinct_terms(batch.column(field.column), field))
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            rows = batch.slice(start, _ROWS_AT_ONCE)
+            self._file.write(rows)
+            self._index.add(rows)
+            self._statistics.add(rows)
+            for field in self._filtered:
+                self._terms.add_terms(field.name, distinct_terms(rows.column(field.column), field))
 
     def put(self, *, num_merge_ops: int) -> Add:
         """Finish the split and put it into the store, by one put; gives its add action."""
         plan = self._plan
-        built = self._index.finish()
+        built, terms = self._finish_both()
         finished = self._file.finish(
             self._index_directory,
             built.files,
@@ -176,7 +183,7 @@ class NewSplit:
             doc_mapping=plan.fields.to_json(),
             tokenizers={field.name: field.tokenizer for field in plan.fields.fields},
             segments=built.segments,
-            term_filter=self._terms.to_bytes(),
+            term_filter=terms,
         )
         path = split_path(plan.partition_columns, plan.partition_values, finished.split_id)
         plan.store.put_file(path, self._path)
@@ -199,6 +206,13 @@ class NewSplit:
             doc_mapping_json=plan.fields.to_json(),
             uncompressed_size_bytes=finished.uncompressed_size_bytes,
         )
+
+    def _finish_both(self) -> tuple[BuiltIndex, bytes]:
+        """The index, which is the engine's work, and beside it the filter of its terms."""
+        salt = int(self._file.split_id[:8], 16)
+        work: list[Callable[[], Any]] = [self._index.finish, functools.partial(self._terms.to_bytes, salt=salt)]
+        built, terms = SHARED_POOLS.map(_FINISHING, lambda finish: finish(), work, workers=len(work))
+        return built, terms
 
     def close(self) -> None:
         """Take everything away that is on local disk."""
