@@ -133,9 +133,15 @@ class Table:
         version."""
         return self._moved(append(self._log, data))
 
-    def overwrite(self, data: Any, *, if_version: int | None = None) -> int:
-        """Put rows in the place of all that are there. With `if_version` it fails where the table has moved on."""
-        return self._moved(overwrite(self._log, data, if_version=if_version))
+    def overwrite(self, data: Any, *, where: str | None = None, if_version: int | None = None) -> int:
+        """Put rows in the place of all that are there, and answer with the new version. With `if_version` it fails
+        where the table has moved on.
+
+        With `where`, a predicate on partition columns, only the partitions that it is true of are replaced: those of
+        the version before, also what others wrote meanwhile. It has to be true of every new row; no rows at all delete
+        the partitions.
+        """
+        return self._moved(overwrite(self._log, data, where=where, if_version=if_version))
 
     def search(
         self,

@@ -31,6 +31,7 @@ from indextables.log.operations import (
     RecordSkip,
     Replace,
     Replacement,
+    Scope,
     UpgradeProtocol,
 )
 from indextables.log.pools import SHARED_POOLS, Pools
@@ -46,6 +47,7 @@ from indextables.protocol.features import protocol_for
 from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
 from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
 from indextables.scan.files import partition_bounds, pruned_files, stream_files
+from indextables.scan.partition_choice import PartitionChoice
 from indextables.state.checkpointer import Checkpointer
 from indextables.state.reader import StateReader
 from indextables.store import ObjectStore, open_store
@@ -140,12 +142,19 @@ class TransactionLog:
         self,
         adds: Iterable[Add],
         *,
+        where: str | None = None,
         if_version: int | None = None,
         application_id: str | None = None,
         batch_id: int | None = None,
     ) -> int:
-        """Replace all that was committed before by other files. `if_version`: fail where the table has moved."""
-        operation = Overwrite(self._checked(adds), if_version, _batch(application_id, batch_id))
+        """Replace all that was committed before by other files. `if_version`: fail where the table has moved.
+
+        With `where`, a predicate on partition columns, only the files that it is true of are replaced. It has to be
+        true of every new file too.
+        """
+        checked = self._checked(adds)
+        scope = None if where is None else _scope(where, checked)
+        operation = Overwrite(checked, if_version, _batch(application_id, batch_id), scope)
         return self._commit(operation).version
 
     def replace_files(self, removed_paths: Iterable[str], adds: Iterable[Add]) -> int:
@@ -341,6 +350,17 @@ def _batch(application_id: str | None, batch_id: int | None) -> Batch | None:
     if application_id is None or batch_id is None:
         raise ConfigError("cannot commit a streaming batch with only one of `application_id` and `batch_id`")
     return Batch(application_id, batch_id)
+
+
+def _scope(where: str, adds: Sequence[Add]) -> Scope:
+    """Judged anew by each version that is tried: as that one types its partition columns."""
+
+    def files(snapshot: Snapshot) -> pa.Table:
+        choice = PartitionChoice(where, snapshot)
+        choice.check(add.partition_values for add in adds)
+        return choice.files(snapshot)
+
+    return Scope(where, files)
 
 
 def _moment_ms(timestamp: str | datetime.datetime | int) -> int:

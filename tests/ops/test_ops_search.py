@@ -125,7 +125,7 @@ def test_bad_questions_are_named(table) -> None:
 
 
 def test_an_empty_table_has_nothing(tmp_path) -> None:
-    table = it.Table.create(tmp_path / "t", SCHEMA)
+    table = it.Table.create(tmp_path / "t", SCHEMA, indexing={"message": "text"})
     assert table.search("x").to_pylist() == []
     assert table.search().schema == SCHEMA
     assert table.count("x") == 0
@@ -400,21 +400,6 @@ def test_many_bad_splits_are_counted_and_some_named(tmp_path) -> None:
         Path(table.url, path).unlink()
     with pytest.warns(BadSplitWarning, match="6 of 6 splits.*and 3 more"):
         assert table.search("error", bad_splits="skip").num_rows == 0
-
-
-# Values that no index can hold
-
-
-def test_a_value_longer_than_the_index_holds_is_refused(tmp_path) -> None:
-    table = it.Table.create(tmp_path / "t", SCHEMA, options={"cache.disk.path": str(tmp_path / "cache")})
-    long = "x" * 65_531
-    rows = [{**ROWS[0][0], "level": long}, {**ROWS[0][1], "level": long[:-1]}]
-    table.append(pa.Table.from_pylist(rows, schema=SCHEMA))
-    for query in (f"level:{long}", f'level:"{long}"', f"level:IN [a {long}]", f"NOT level:{long}"):
-        with pytest.raises(QueryError, match="no value of more than 65,530 bytes"):
-            table.count(query)
-    assert table.count(f"level:{long[:-1]}") == 1
-    assert table.count(where=f"level = '{long}'") == 1
 
 
 def test_a_damaged_split_is_an_error_that_names_it(tmp_path) -> None:

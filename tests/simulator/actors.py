@@ -7,6 +7,7 @@ obey the same rules: put if absent, derived from the log, and standing for one t
 from __future__ import annotations
 
 import pickle
+import zlib
 from collections.abc import Sequence
 
 import msgspec
@@ -31,7 +32,9 @@ from indextables.log.snapshot import Snapshot
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, state_keys, version_key
 from indextables.store.faulty import Fault
 
-SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string())])
+SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("shelf", pa.int32())])
+PARTITION_COLUMNS = ("shelf",)
+SHELVES = (1, 2, None)
 OPTIONS = {"transaction.retry.maxAttempts": 6, "checkpoint.interval": 10**6, "cache.disk.enabled": "false"}
 _FLOOR_MS = 3_600_000
 SHORT_RETENTION = {
@@ -166,9 +169,10 @@ def writer(world: World, book: Book, name: str, num_operations: int, kinds: Sequ
 
 
 def _operate(world: World, log: it.TransactionLog, entry: Done) -> int:
+    shelf = SHELVES[zlib.crc32(entry.marker.encode()) % len(SHELVES)]
     add = it.actions.Add(
         path=f"{entry.marker}{'-' + world.clock.uuid() if entry.kind == 'stream' else ''}.split",
-        partition_values={},
+        partition_values={"shelf": None if shelf is None else str(shelf)},
         size=1,
         modification_time=1,
         data_change=True,
@@ -178,6 +182,8 @@ def _operate(world: World, log: it.TransactionLog, entry: Done) -> int:
         return log.add_files([add])
     if entry.kind == "overwrite":
         return log.overwrite_files([add])
+    if entry.kind == "overwrite where":
+        return log.overwrite_files([add], where="shelf IS NULL" if shelf is None else f"shelf = {shelf}")
     if entry.kind == "replace":
         return _replace(world, log, add)
     if entry.kind == "properties":

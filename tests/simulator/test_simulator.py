@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.simulator.actors import SCHEMA, SHORT_RETENTION, Book, cleaner, keeper, open_log, reader, writer
+from tests.simulator.actors import (
+    PARTITION_COLUMNS,
+    SCHEMA,
+    SHORT_RETENTION,
+    Book,
+    cleaner,
+    keeper,
+    open_log,
+    reader,
+    writer,
+)
 from tests.simulator.world import Archive, World, lineage
 
 from indextables.errors import CorruptLogError, IndexTablesError, ObjectExistsError
@@ -20,7 +30,7 @@ from indextables.state.retention import Verified
 from indextables.state.verification import Verifier
 from indextables.store.faulty import Fault
 
-ALL_KINDS = ["append", "append", "append", "overwrite", "replace", "properties", "skip", "mapping", "stream"]
+ALL_KINDS = ["append"] * 3 + ["overwrite", "overwrite where", "replace", "properties", "skip", "mapping", "stream"]
 NETWORK = {
     Fault.UNAVAILABLE: 0.03,
     Fault.DROPPED: 0.04,
@@ -51,7 +61,8 @@ def cleaned(world: World, book: Book) -> None:
     """Writers that sleep for hours while old versions are cleaned away by age."""
     world.pause_probability = 0.06
     for number in range(3):
-        world.spawn(f"w{number}", writer(world, book, f"w{number}", 5, ["append", "append", "overwrite", "stream"]))
+        kinds = ["append", "append", "overwrite", "overwrite where", "stream"]
+        world.spawn(f"w{number}", writer(world, book, f"w{number}", 5, kinds))
     world.spawn("c", cleaner(world, "c", 6, truncates=False))
     world.spawn("r", reader(world, book, "r", 5))
 
@@ -119,7 +130,7 @@ def test_seeds(scenario: str, share: int, request) -> None:
 def simulate(seed: int, cast: Callable[[World, Book], None], faults: dict[Fault, float]) -> tuple[World, Book]:
     """One seed, one run, checked. The trace is part of the failure."""
     world, book = World(seed, faults), Book()
-    open_log(world, Archive(world.inner, world, "setup")).initialize(SCHEMA)
+    open_log(world, Archive(world.inner, world, "setup")).initialize(SCHEMA, partition_columns=PARTITION_COLUMNS)
     cast(world, book)
     try:
         world.run()
@@ -189,6 +200,7 @@ def marked(actions: tuple, kind: str, marker: str) -> bool:
 def replay(versions: list[tuple]) -> list[set[str]]:
     """A plain model of the table: the live paths at each version. Only what is live is ever removed."""
     live: set[str] = set()
+    shelves: dict[str, str | None] = {}
     notes: dict[str, str] = {}
     models = []
     for version, actions in enumerate(versions):
@@ -196,7 +208,10 @@ def replay(versions: list[tuple]) -> list[set[str]]:
         removed = {action.path for action in actions if isinstance(action, Remove)}
         assert removed <= live, f"version {version} removes what is not there: {removed - live}"
         if info is not None and info.parameters.get("mode") == "Overwrite":
-            assert removed == live, f"version {version} overwrites only a part"
+            named = info.parameters.get("predicate", "all")
+            wanted = {path for path in live if named in ("all", where(shelves[path]))}
+            assert removed == wanted, f"version {version} overwrites something else than {named}"
+        shelves |= {action.path: action.partition_values.get("shelf") for action in actions if isinstance(action, Add)}
         live = (live - removed) | {action.path for action in actions if isinstance(action, Add)}
         for action in actions:
             if isinstance(action, Metadata):
@@ -204,6 +219,11 @@ def replay(versions: list[tuple]) -> list[set[str]]:
                 notes = dict(action.configuration)
         models.append(set(live))
     return models
+
+
+def where(shelf: str | None) -> str:
+    """The predicate that is true of one partition."""
+    return "shelf IS NULL" if shelf is None else f"shelf = {shelf}"
 
 
 def test_one_seed_is_one_run() -> None:
@@ -227,7 +247,7 @@ def test_faults_really_happen() -> None:
 def test_a_torn_version_is_an_error_until_it_is_removed() -> None:
     for seed in range(60):
         world, book = World(seed, {Fault.TORN: 0.3}), Book()
-        open_log(world, Archive(world.inner, world, "setup")).initialize(SCHEMA)
+        open_log(world, Archive(world.inner, world, "setup")).initialize(SCHEMA, partition_columns=PARTITION_COLUMNS)
         contention(world, book)
         world.run()
         versions = lineage(world)

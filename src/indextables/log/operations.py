@@ -7,10 +7,12 @@ answer is a `Plan`, a `Conflict`, or `Done` where the work turns out to be in th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.log.conflict import Conflict, merge_metadata, rows_fit, sources_live, still_at, with_configuration
 from indextables.log.snapshot import Head, Snapshot
@@ -79,13 +81,21 @@ class Append:
         return Plan(_with_mappings(self.adds, now), {"mode": "Append"})
 
 
+class Scope(NamedTuple):
+    """The part of a table that an operation is about: a predicate, and which of a snapshot's files it is true of."""
+
+    where: str
+    files: Callable[[Snapshot], pa.Table]
+
+
 @dataclasses.dataclass(frozen=True)
 class Overwrite:
-    """Remove every file that is live at the moment of the commit, and add others."""
+    """Remove every file that is live at the moment of the commit, or those of a part of the table, and add others."""
 
     adds: Sequence[Add]
     if_version: int | None = None
     batch: Batch | None = None
+    scope: Scope | None = None
     name: str = "WRITE"
     needs_files: bool = True
 
@@ -95,8 +105,11 @@ class Overwrite:
         conflict = rows_fit(start, now) or (still_at(self.if_version, now) if self.if_version is not None else None)
         if conflict:
             return conflict
-        removes = _removes(_snapshot(now), None, timestamp_ms, data_change=True)
-        return Plan([*removes, *_with_mappings(self.adds, now)], {"mode": "Overwrite"})
+        snapshot = _snapshot(now)
+        files = snapshot.files if self.scope is None else self.scope.files(snapshot)
+        part = {} if self.scope is None else {"predicate": self.scope.where}
+        removes = _removes(files, timestamp_ms, data_change=True)
+        return Plan([*removes, *_with_mappings(self.adds, now)], {"mode": "Overwrite", **part})
 
 
 class Replacement(NamedTuple):
@@ -123,9 +136,9 @@ class Replace:
         kept = [group for group, conflict in zip(self.groups, verdicts, strict=True) if conflict is None]
         if not kept:
             return next((conflict for conflict in verdicts if conflict), Conflict("there is nothing to replace"))
-        removes = _removes(
-            snapshot, {path for group in kept for path in group.removed_paths}, timestamp_ms, data_change=False
-        )
+        sources = pa.array({path for group in kept for path in group.removed_paths}, pa.string())
+        files = snapshot.files.filter(pc.is_in(snapshot.files["path"], value_set=sources))
+        removes = _removes(files, timestamp_ms, data_change=False)
         adds = [msgspec.structs.replace(add, data_change=False) for group in kept for add in group.adds]
         dropped = tuple(at for at, conflict in enumerate(verdicts) if conflict)
         return Plan([*removes, *_with_mappings(adds, now)], {"groups": len(kept)}, dropped)
@@ -227,8 +240,7 @@ def _with_mappings(adds: Sequence[Add], now: Head) -> list[Action]:
     return [*definition, *slim]
 
 
-def _removes(snapshot: Snapshot, only: set[str] | None, timestamp_ms: int, *, data_change: bool) -> list[Remove]:
-    files = snapshot.files.select(["path", "partition_values", "size"]).to_pylist()
+def _removes(files: pa.Table, timestamp_ms: int, *, data_change: bool) -> list[Remove]:
     return [
         Remove(
             path=file["path"],
@@ -237,8 +249,7 @@ def _removes(snapshot: Snapshot, only: set[str] | None, timestamp_ms: int, *, da
             partition_values=dict(file["partition_values"]),
             size=file["size"],
         )
-        for file in files
-        if only is None or file["path"] in only
+        for file in files.select(["path", "partition_values", "size"]).to_pylist()
     ]
 
 

@@ -1,11 +1,13 @@
 """A question to the splits of a table at one version: which of them to ask, and what becomes of bad ones.
 
-Splits are asked side by side. Where the log alone decides a predicate, because it reads partition columns only, the
-splits that stay are asked for all their rows.
+Splits are asked side by side. Each says by itself what is wrong with a query, since each was indexed as its own writer
+wanted it; where none is asked, the log says how rows are indexed. Where the log alone decides a predicate, because it
+reads partition columns only, the splits that stay are asked for all their rows.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import warnings
@@ -29,8 +31,11 @@ from indextables.predicate import bind, parse_predicate, to_arrow
 from indextables.predicate.bound import bound_columns
 from indextables.scan.files import prune_table
 from indextables.scan.partitions import files_exactly, is_partition
+from indextables.split.fields import FieldMap, map_fields
+from indextables.split.indexing import make_schema
 from indextables.split.open_splits import OpenSplits
-from indextables.split.query import parse_query
+from indextables.split.query import compile_query, parse_query
+from indextables.split.searchable import SearchableFields
 from indextables.split.searcher import SplitSearcher
 
 logger = logging.getLogger(__name__)
@@ -84,6 +89,14 @@ class Question:
         files = snapshot.files if where is None else self._filtered(snapshot, config, where)
         found = enumerate(files.select(_FIELDS).to_pylist())
         self.splits = tuple(Split(position=position, **file) for position, file in found)
+        if not self.splits:
+            self._check_query()
+
+    @functools.cached_property
+    def fields(self) -> FieldMap:
+        """How the table's columns are indexed, as its settings are now."""
+        in_force = self.config.with_properties(self.snapshot.metadata.configuration)
+        return map_fields(self.schema, in_force, self.snapshot.partition_columns)
 
     def ask(self, work: Callable[[Split], _T], splits: Sequence[Split] | None = None) -> list[tuple[Split, _T]]:
         """What some splits answer, or all, in their order; those that cannot be read are left out or are an error."""
@@ -143,6 +156,8 @@ class Question:
         """Say which splits were left out, once they all were asked."""
         if not self._bad:
             return
+        if len(self._bad) == len(self.splits):
+            self._check_query()
         named = "; ".join(list(self._bad.values())[:_MOST_NAMED])
         rest = len(self._bad) - _MOST_NAMED
         message = (
@@ -150,6 +165,21 @@ class Question:
             f"{named}{f'; and {rest} more' if rest > 0 else ''}"
         )
         warnings.warn(BadSplitWarning(message), stacklevel=4)
+
+    def _check_query(self) -> None:
+        if self.tree is not None:
+            fields = self._logged_fields() or self.fields
+            compile_query(self.tree, SearchableFields(fields), make_schema(fields), text=self.text)
+
+    def _logged_fields(self) -> FieldMap | None:
+        """How the last split of the table is indexed, whether it is asked or not; None where the log does not say."""
+        files = self.snapshot.files
+        last = self.snapshot.describe(files.slice(max(0, files.num_rows - 1)))
+        mapping = last["doc_mapping_json"][0].as_py() if files.num_rows else None
+        try:
+            return None if mapping is None else FieldMap.from_json(mapping)
+        except SchemaError:  # another writer's
+            return None
 
     def _filtered(self, snapshot: Snapshot, config: Config, where: str) -> pa.Table:
         bound = bind(parse_predicate(where), snapshot.schema)

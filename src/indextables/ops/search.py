@@ -15,7 +15,7 @@ import pyarrow as pa
 from indextables.errors import ConfigError, SchemaError
 from indextables.ops.questions import Question, Split, check_column, check_limit, waves
 from indextables.ops.ranking import Chosen, Order, rank
-from indextables.split.fields import Kind, map_fields
+from indextables.split.fields import Kind
 from indextables.split.snippets import Snippet, SnippetMaker
 
 SCORE = "_score"
@@ -140,11 +140,9 @@ def _checked(question: Question, wanted: Wanted) -> Wanted:
 def _checked_snippet(question: Question, wanted: Snippet | str | None) -> Snippet | None:
     if wanted is None:
         return None
-    snapshot = question.snapshot
     snippet = Snippet(wanted) if isinstance(wanted, str) else wanted
-    check_column(snapshot.schema, snippet.column)
-    in_force = question.config.with_properties(snapshot.metadata.configuration)
-    field = map_fields(snapshot.schema, in_force, snapshot.partition_columns).find(snippet.column)
+    check_column(question.schema, snippet.column)
+    field = question.fields.find(snippet.column)
     if field is None or field.kind is not Kind.TEXT:
         raise SchemaError(
             f"cannot make snippets of the column `{snippet.column}` because it is not indexed as `text`",

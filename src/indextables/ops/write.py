@@ -18,6 +18,7 @@ from indextables.log.snapshot import Head
 from indextables.ops.incoming import incoming_batches
 from indextables.ops.partitioning import PartitionValues, by_partition
 from indextables.protocol.actions import Add
+from indextables.scan.partition_choice import PartitionChoice
 from indextables.split.writer import SplitWriter
 from indextables.transaction_log import TransactionLog
 
@@ -32,15 +33,18 @@ def append(log: TransactionLog, data: Any) -> int:
     return _commit(log, data, log.add_files)
 
 
-def overwrite(log: TransactionLog, data: Any, *, if_version: int | None = None) -> int:
-    """Put rows in the place of all that are there, and answer with the version that does."""
-    return _commit(log, data, lambda adds: log.overwrite_files(adds, if_version=if_version))
+def overwrite(log: TransactionLog, data: Any, *, where: str | None = None, if_version: int | None = None) -> int:
+    """Put rows in the place of all that are there, and answer with the version that does.
+
+    With `where` only the partitions that it is true of are replaced, and rows of others are refused.
+    """
+    return _commit(log, data, lambda adds: log.overwrite_files(adds, where=where, if_version=if_version), where)
 
 
-def _commit(log: TransactionLog, data: Any, commit: Callable[[Sequence[Add]], int]) -> int:
+def _commit(log: TransactionLog, data: Any, commit: Callable[[Sequence[Add]], int], where: str | None = None) -> int:
     adds: list[Add] = []
     try:
-        _write_splits(log, data, adds)
+        _write_splits(log, data, adds, where)
     except BaseException:
         _delete(log, adds)
         raise
@@ -53,10 +57,11 @@ def _commit(log: TransactionLog, data: Any, commit: Callable[[Sequence[Add]], in
         raise
 
 
-def _write_splits(log: TransactionLog, data: Any, adds: list[Add]) -> None:
+def _write_splits(log: TransactionLog, data: Any, adds: list[Add], where: str | None) -> None:
     """Write all rows, and note every split that was put."""
     head = log.reader.head()[1]
-    with _OpenPartitions(log, head, adds) as partitions:
+    allowed = None if where is None else PartitionChoice(where, head)
+    with _OpenPartitions(log, head, adds, allowed) as partitions:
         for batch in incoming_batches(data, head.schema):
             for values, rows in by_partition(batch, head.partition_columns):
                 partitions.writer(values).write(rows)
@@ -66,8 +71,9 @@ def _write_splits(log: TransactionLog, data: Any, adds: list[Add]) -> None:
 class _OpenPartitions(contextlib.ExitStack):
     """The writers of the partitions that rows were written to last."""
 
-    def __init__(self, log: TransactionLog, head: Head, adds: list[Add]) -> None:
+    def __init__(self, log: TransactionLog, head: Head, adds: list[Add], allowed: PartitionChoice | None) -> None:
         super().__init__()
+        self._allowed = allowed
         self._store = log.reader.store
         self._config = log.config.with_properties(head.metadata.configuration)
         self._head = head
@@ -78,6 +84,8 @@ class _OpenPartitions(contextlib.ExitStack):
         """The writer of a partition. The one that was used longest ago gives way."""
         key = tuple(values.values())
         if key not in self._open:
+            if self._allowed is not None:
+                self._allowed.check([values])
             if len(self._open) >= _MOST_OPEN_PARTITIONS:
                 self._end(next(iter(self._open)))
             self._open[key] = self.enter_context(

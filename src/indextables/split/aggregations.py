@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from indextables.split.fields import MAX_TERM_BYTES, IndexField, Kind, is_text
+from indextables.split.fields import MAX_WHOLE_BYTES, IndexField, Kind, is_text
 from indextables.split.query.tree import Node
 from indextables.split.searcher import SplitSearcher
 
@@ -119,4 +119,4 @@ def _is_plain_text(field: IndexField, type_: Any) -> bool:
 
 
 def _is_cut(key: Any) -> bool:
-    return isinstance(key, str) and len(key.encode()) > MAX_TERM_BYTES
+    return isinstance(key, str) and len(key.encode()) > MAX_WHOLE_BYTES

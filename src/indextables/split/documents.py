@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import tantivy
 
 from indextables.errors import SchemaError
-from indextables.split.fields import FieldMap, IndexField, Kind, is_text, value_type
+from indextables.split.fields import MAX_TERM_BYTES, FieldMap, IndexField, Kind, is_text, value_type
 from indextables.split.literals import JSON_ROOT, counts_nanoseconds, json_text, normal_ip, wide_decimal
 
 ROW_FIELD = "_row"
@@ -59,6 +59,20 @@ def column_values(column: Any, field: IndexField) -> list[Any]:
         raise SchemaError(f"cannot index column `{field.column}` of type `{field.type}` because {error}") from error
 
 
+def indexed_texts(texts: pa.Array[Any]) -> pa.Array[Any]:
+    """Whole values as the index holds them: one that is too long for a term is cut between two characters."""
+    if pa.types.is_string_view(texts.type):
+        texts = pc.cast(texts, pa.large_string())
+    longest = pc.max(pc.binary_length(texts)).as_py()
+    if longest is None or longest <= MAX_TERM_BYTES:
+        return texts
+    return pa.array([None if text is None else _cut(text) for text in texts.to_pylist()], texts.type)
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:MAX_TERM_BYTES].decode(errors="ignore")
+
+
 def _plain_column(column: Any) -> Any:
     """The column without an encoding, in one piece."""
     if isinstance(column, pa.ChunkedArray):
@@ -85,7 +99,7 @@ def _values(column: Any, field: IndexField) -> list[Any]:
     if pa.types.is_decimal(column.type):
         digits = functools.partial(wide_decimal, precision=column.type.precision)
         return [None if value is None else digits(int(value)) for value in _unscaled(column).to_pylist()]
-    return list(column.to_pylist())
+    return list((indexed_texts(column) if field.kind is Kind.STRING else column).to_pylist())
 
 
 def _mapped(column: Any, convert: Callable[[str], Any]) -> list[Any]:

@@ -21,6 +21,9 @@ from indextables.split.tokenizers import is_tokenizer, known_tokenizers
 RESERVED = frozenset({"_row", "_score", "_snippet"})
 MAX_TERM_BYTES = 65_530
 """Longer terms are not indexed; the engine leaves them out without a word."""
+MAX_WHOLE_BYTES = MAX_TERM_BYTES - 5
+"""Of a longer value the index may hold no more than its beginning: strings are cut between characters of up to four
+bytes, and the engine cuts words of JSON to the byte after this one."""
 
 _MAX_I64_DIGITS = 18
 _NUM_FAST_COLUMNS = 32

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.split.analyzers import tokens
+from indextables.split.documents import indexed_texts
 from indextables.split.fields import FieldMap, IndexField, Kind, is_text
 from indextables.split.tokenizers import gram_lengths, stemmed_language
 
@@ -36,7 +37,7 @@ def distinct_terms(column: pa.Array[Any], field: IndexField) -> Iterable[str] | 
     """The terms of a column, at least each of them, without nulls."""
     texts = pc.unique(pc.cast(column, pa.string())).drop_null()
     if field.tokenizer == "raw":
-        return texts
+        return indexed_texts(texts) if field.kind is Kind.STRING else texts
     is_plain = pc.string_is_ascii(texts)
     odd = (term for text in texts.filter(pc.invert(is_plain)).to_pylist() for term in tokens(field, text))
     return {*_plain_terms(texts.filter(is_plain), field), *odd}

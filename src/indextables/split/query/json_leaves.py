@@ -1,5 +1,8 @@
 r"""Leaves on a path inside JSON.
 
+A value that is no object stands under `$`, and a path goes through lists: in a column of lists the path of a query is
+looked for under `$`, and in a column of JSON texts, where a row may hold an object or a list of them, in both places.
+
 A word of JSON stands in the index behind its path: the keys joined by U+0001, then U+0000, `s` for text, and the word.
 Patterns are run over that, since the library takes no path with a pattern.
 """
@@ -15,10 +18,12 @@ import tantivy
 from indextables.split.literals import JSON_ROOT
 from indextables.split.query import patterns
 from indextables.split.query.catalog import Catalog, Field
-from indextables.split.query.text_leaves import fuzzy, normal, pattern_of, words
+from indextables.split.query.text_leaves import check_word, fuzzy, normal, pattern_of, words
 from indextables.split.query.tree import Exists, Fuzzy, InSet, Leaf, Phrase, Range, Term
-from indextables.split.query.values import Unsupported, any_of, refuse, regex_query
+from indextables.split.query.values import Unsupported, any_of, check_length, refuse, regex_query
 
+_OBJECTS = ("struct", "map")
+_LIST = re.compile(r"(?:large_|fixed_size_)?list(?:_view)?<.*?: ")
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
 
@@ -29,14 +34,23 @@ class JsonLeaves:
         self._schema = schema
         self._field = field
         self._inside = inside
-        self._keys = inside or (JSON_ROOT,)
-        self._name = _joined(field.name, self._keys)
+        self._item_type = _item_type(field.type)
+        self._places = self._all_places()
+
+    def _all_places(self) -> list[tuple[str, ...]]:
+        """The paths in the index at which a value of the query's path may stand."""
+        below_root = (JSON_ROOT, *self._inside)
+        if not self._inside or self._item_type != self._field.type:
+            return [below_root]
+        return [self._inside] if self._field.type.startswith(_OBJECTS) else [self._inside, below_root]
 
     def compile(self, leaf: Leaf) -> tantivy.Query:
+        column, is_list = self._field.column, self._item_type != self._field.type
+        if self._inside and is_list and not self._item_type.startswith(_OBJECTS):
+            raise Unsupported(f"`{column}` holds no objects, and so has no path", f"write `{column}:value`")
         if isinstance(leaf, Exists):
             return self._exists(leaf)
-        if not self._inside and self._field.type.startswith(("struct", "map")):
-            column = self._field.column
+        if not self._inside and self._item_type.startswith(_OBJECTS):
             raise Unsupported(f"`{column}` is JSON, and no path inside it is named", f"write `{column}.key:value`")
         if isinstance(leaf, Term):
             return any_of(self._values(leaf.text))
@@ -45,7 +59,7 @@ class JsonLeaves:
         if isinstance(leaf, InSet):
             return any_of(query for text in leaf.texts for query in self._values(text))
         if isinstance(leaf, Fuzzy):
-            return fuzzy(leaf, self._name, self._field, self._catalog, self._schema)
+            return any_of(fuzzy(leaf, name, self._field, self._catalog, self._schema) for name in self._names())
         if isinstance(leaf, Range):
             refuse(leaf, self._field, "the index has no order inside JSON: filter the rows with `where`")
         return self._pattern(pattern_of(leaf, self._normal))
@@ -56,7 +70,8 @@ class JsonLeaves:
     def _exists(self, leaf: Exists) -> tantivy.Query:
         if not self._field.fast:
             refuse(leaf, self._field, "make it a fast field, with `indexing.fastfields`")
-        return tantivy.Query.exists_query(_joined(self._field.name, self._inside), json_subpaths=True)
+        names = self._names() if self._inside else [self._field.name]
+        return any_of(tantivy.Query.exists_query(name, json_subpaths=True) for name in names)
 
     def _values(self, text: str) -> Iterator[tantivy.Query]:
         """A bare word may be text, a number or a boolean."""
@@ -69,16 +84,29 @@ class JsonLeaves:
             yield self._term(float(text))
 
     def _text(self, text: str, slop: int = 0) -> tantivy.Query:
-        return words(text, slop, self._name, self._field, self._catalog, self._schema)
+        check_word(text, self._field, self._catalog)
+        for token in self._catalog.tokens(self._field.column, text):
+            check_length(token.encode(), self._field)
+        return any_of(words(text, slop, name, self._field, self._catalog, self._schema) for name in self._names())
 
     def _term(self, value: object) -> tantivy.Query:
-        return tantivy.Query.term_query(self._schema, self._name, value)
+        return any_of(tantivy.Query.term_query(self._schema, name, value) for name in self._names())
 
     def _pattern(self, pattern: str) -> tantivy.Query:
         # Alone first: behind the path, parentheses that do not match could come to match.
         regex_query(self._schema, self._field.name, pattern)
-        path = "\x01".join(self._keys)
-        return regex_query(self._schema, self._field.name, f"{patterns.escape(path + chr(0))}s(?:{pattern})")
+        paths = [patterns.escape("\x01".join(keys) + chr(0)) for keys in self._places]
+        return any_of(regex_query(self._schema, self._field.name, f"{path}s(?:{pattern})") for path in paths)
+
+    def _names(self) -> list[str]:
+        return [_joined(self._field.name, keys) for keys in self._places]
+
+
+def _item_type(type_: str) -> str:
+    """The type of what stands in lists, and in lists of lists; of anything else the type itself."""
+    while (match := _LIST.match(type_)) is not None:
+        type_ = type_[match.end() :]
+    return type_
 
 
 def _joined(name: str, keys: tuple[str, ...]) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import tantivy
 
-from indextables.split.fields import MAX_TERM_BYTES
 from indextables.split.query import patterns
 from indextables.split.query.catalog import STRING, Catalog, Field, Literal
 from indextables.split.query.tree import (
@@ -23,7 +22,16 @@ from indextables.split.query.tree import (
     Term,
     Wildcard,
 )
-from indextables.split.query.values import Unsupported, all_of, any_of, literal, refuse, regex_query
+from indextables.split.query.values import (
+    LOOK_AT_ROWS,
+    Unsupported,
+    all_of,
+    any_of,
+    check_length,
+    literal,
+    refuse,
+    regex_query,
+)
 
 # Words in upper case, long enough for n-grams, that no list of stop words has.
 _PROBE = "QXQXQXQXQXQX"
@@ -61,6 +69,8 @@ class TextLeaves:
 
     def _words(self, text: str, leaf: Leaf, slop: int = 0) -> tantivy.Query:
         if self._field.kind != STRING:
+            if leaf.path is not None:
+                check_word(text, self._field, self._catalog)
             return words(text, slop, self._field.name, self._field, self._catalog, self._schema)
         if slop:
             refuse(leaf, self._field, "the column is not split into words")
@@ -77,13 +87,9 @@ class TextLeaves:
         return tantivy.Query.term_set_query(self._schema, self._field.name, kept)
 
     def _whole(self, text: str) -> Literal:
-        """A whole value; a longer one than the index can hold is not in it, and may be in the rows all the same."""
         value = literal(self._catalog, self._field, text)
-        if isinstance(value, str) and len(value.encode()) > MAX_TERM_BYTES:
-            raise Unsupported(
-                f"the index of `{self._field.column}` holds no value of more than {MAX_TERM_BYTES:,} bytes",
-                "compare it with `where`, which looks at the rows",
-            )
+        if isinstance(value, str):
+            check_length(value.encode(), self._field)
         return value
 
     def _exists(self) -> tantivy.Query:
@@ -104,6 +110,12 @@ class TextLeaves:
         if text is None or self._field.kind != STRING:
             return None if text is None else self._normal(text)
         return str(literal(self._catalog, self._field, text))
+
+
+def check_word(text: str, field: Field, catalog: Catalog) -> None:
+    """Refuse a text that is one word and too long for the index, which may be in the rows all the same."""
+    if field.tokenizer == "raw" and text and not catalog.tokens(field.column, text):
+        raise Unsupported(f"the index of `{field.column}` holds no value of so many bytes", LOOK_AT_ROWS)
 
 
 def words(text: str, slop: int, name: str, field: Field, catalog: Catalog, schema: tantivy.Schema) -> tantivy.Query:

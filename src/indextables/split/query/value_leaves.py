@@ -13,7 +13,7 @@ import tantivy
 
 from indextables.split.query.catalog import BOOL, BYTES, FLOAT, INT, IP, NUMBERS, UINT, Catalog, Field, Literal
 from indextables.split.query.tree import Exists, InSet, Leaf, Phrase, Prefix, Range, Term, Wildcard
-from indextables.split.query.values import Unsupported, any_of, literal, refuse
+from indextables.split.query.values import Unsupported, any_of, check_length, literal, refuse
 
 _TYPES: dict[str, tantivy.FieldType] = {
     INT: tantivy.FieldType.Integer,
@@ -55,6 +55,8 @@ class ValueLeaves:
             return tantivy.Query.empty_query()
         if self._field.fast and self._field.kind in NUMBERS:
             return self._between(value, value)
+        if isinstance(value, bytes):
+            check_length(value, self._field)
         try:
             return tantivy.Query.term_query(self._schema, self._field.name, value)
         except (ValueError, OverflowError) as error:

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import tantivy
 
+from indextables.split.fields import MAX_WHOLE_BYTES
 from indextables.split.query.catalog import Catalog, Field, Literal
 from indextables.split.query.tree import Exists, Fuzzy, InSet, Leaf, Phrase, Prefix, Range, Regex, Term, Wildcard
 
@@ -21,6 +22,9 @@ _NAMES: dict[type[Leaf], str] = {
     Exists: "a search for existing values",
     InSet: "a set",
 }
+
+
+LOOK_AT_ROWS = "compare it with `where`, which looks at the rows"
 
 
 class Unsupported(Exception):  # noqa: N818 (turned into a QueryError that knows the place)
@@ -43,6 +47,16 @@ def literal(catalog: Catalog, field: Field, text: str) -> Literal:
         return catalog.parse_literal(field.column, text)
     except ValueError as error:
         raise Unsupported(f"`{text[:100]}` is no value of `{field.column}`, of type `{field.type}`: {error}") from None
+
+
+def check_length(value: bytes, field: Field) -> None:
+    """Refuse a value that the index cannot tell from others that begin like it."""
+    if len(value) > MAX_WHOLE_BYTES:
+        raise Unsupported(
+            f"the index of `{field.column}` tells values apart by {MAX_WHOLE_BYTES:,} bytes, and this has "
+            f"{len(value):,}",
+            LOOK_AT_ROWS,
+        )
 
 
 def any_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:
