@@ -35,8 +35,9 @@ format: setup ## Format the code and mend what can be mended
 docs: setup ## Write the generated documents anew
 	$(BIN)/python -m indextables.config.docs --write docs/configuration.md
 
-demo: setup ## Make a table, commit to it from several processes, travel in time, and show the log
+demo: setup ## Commit from several processes, travel in time and show the log; then fill a table and search it
 	$(BIN)/python examples/log_tour.py
+	$(BIN)/python examples/search_tour.py
 
 bench: setup ## Measure beside delta-rs and pyiceberg in one run, and print the ratios
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'

@@ -90,8 +90,8 @@ class Tour:
 
     def run(self) -> None:
         self.say(
-            "The files named in this tour do not exist. Splits, the data files of a table, come in a later release;"
-            " until then the log can be shown by committing what it would say of them.",
+            "The files named in this tour do not exist. It is about the log alone, and commits what the log would say"
+            " of them; the search tour writes real ones.",
             style="yellow",
         )
         self.create()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import re
 import shlex
 import subprocess
@@ -35,22 +36,43 @@ def test_modules_are_small_and_say_what_they_are() -> None:
         assert ast.get_docstring(ast.parse(text)), path
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def blocks(language: str, document: str = "README.md") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/search.md", "docs/splits.md"])
+def test_sessions_in_documents_are_true(tmp_path, monkeypatch, capsys, document) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = "\n".join(blocks("pycon", document))
+    runner = doctest.DocTestRunner()
+    runner.run(doctest.DocTestParser().get_doctest(session, {}, document, document, 0))
+    assert runner.tries >= 8
+    assert not runner.failures, capsys.readouterr().out
 
 
 def test_the_examples_of_the_readme_run(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), {"it": it})
-    commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ index")]
-    assert len(commands) >= 4
+    shown = [command for block in blocks("console") for command in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    assert sum(command.startswith("indextables ") for command in shown) >= 8
     script = str(Path(sys.executable).parent / "indextables")
-    for command in commands:
+    for command, output in (text.split("\n", 1) for text in shown):
         words = shlex.split(command.partition("|")[0])
+        if words[0] == "cat":
+            (tmp_path / words[1]).write_text(output)
+        if words[0] != "indextables":
+            continue
         done = subprocess.run([script, *words[1:]], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert done.stdout
+        if output:
+            assert comparable((done.stdout + done.stderr).replace(str(tmp_path), "/home/you")) == comparable(output)
+
+
+def comparable(output: str) -> str:
+    """Output without how long it took and how many bytes there were."""
+    return re.sub(r"[\d.,]+ (ms|s|KiB)\b(?= →|\n|$)", r"N \1", output)
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:

@@ -101,8 +101,10 @@ def test_a_log_makes_its_table(invoke, tmp_path) -> None:
     assert table.schema.names == ["timestamp", "level", "file", "line", "message"]
     (found,) = table.search("timeout AND acme").to_pylist()
     assert (found["level"], found["line"], found["timestamp"].isoformat()) == ("ERROR", 1, "2026-01-01T12:00:00+00:00")
+    assert result.stderr == ""
     again = invoke("ingest", url, tmp_path / "app.log", "--create")
     assert "created" not in again.stdout
+    assert again.stderr == ""
     assert it.Table.open(url).count() == 5
 
 
@@ -125,6 +127,37 @@ def test_a_new_table_has_what_was_asked_for(invoke, tmp_path) -> None:
     assert table.count("b") == 1
     assert table.search().to_pylist()[0]["n"] == 1.0
     assert table.search().to_pylist()[0]["tags"] == ["x"]
+
+
+def test_what_a_new_table_would_have_got_is_not_lost_in_silence(invoke, target, tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("id,note\n1,a\n")
+    result = invoke("ingest", target, tmp_path / "a.csv", "--create", "--index", "note=string")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: the table is there already: --column,")
+
+
+def test_people_are_told_that_words_cannot_be_searched(invoke, tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("id,note\n1,a\n")
+    assert "`--index COLUMN=text`" in invoke("ingest", tmp_path / "t", tmp_path / "a.csv", "--create").stderr
+    assert invoke("ingest", tmp_path / "u", tmp_path / "a.csv", "--create", "--json").stderr == ""
+    with_text = invoke("ingest", tmp_path / "v", tmp_path / "a.csv", "--create", "--index", "note=text")
+    assert (with_text.exit_code, with_text.stderr) == (0, "")
+
+
+def test_a_table_is_made_only_for_a_file_that_begins_well(invoke, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("indextables.ops.csv_rows._BLOCK_BYTES", 12)
+    (tmp_path / "bad.csv").write_text("id\n1\n2,2\n")
+    (tmp_path / "later.csv").write_text("id\n1\n2\n3\n4\n5,5\n")
+    result = invoke("ingest", tmp_path / "t", tmp_path / "bad.csv", "--create")
+    assert (result.exit_code, "is there" in result.stderr) == (1, False)
+    assert not os.path.exists(tmp_path / "t")
+    result = invoke("ingest", tmp_path / "t", tmp_path / "later.csv", "--create")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[0] == f"warning: the table `{tmp_path / 't'}` is there, and empty"
+    assert it.Table.open(tmp_path / "t").version == 0
+    (tmp_path / "many.csv").write_text("id\n" + "1\n" * 100)
+    assert invoke("ingest", tmp_path / "u", tmp_path / "many.csv", "--create").exit_code == 0
+    assert it.Table.open(tmp_path / "u").count() == 100
 
 
 def test_standard_input(script, target) -> None:

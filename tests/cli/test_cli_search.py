@@ -117,6 +117,8 @@ def test_columns_order_score_and_snippet(ask, logs) -> None:
         ["id", "message"],
         ["1", "user", "1", "login", "timeout"],
     ]
+    text = ask("search", logs, "timeout OR 7", "--score", "--columns", "id", "--limit", 1).stdout
+    assert re.fullmatch(r" *id +_score\n *7 +\d[.]\d{4}\n", text)
 
 
 def test_every_type_has_its_json(ask, tmp_path) -> None:
@@ -189,6 +191,7 @@ def test_bad_splits_are_an_error_or_a_warning(run, tmp_path) -> None:
         failed = run("-o", "cache.disk.enabled=false", command, url, "timeout")
         assert (failed.returncode, failed.stdout) == (1, "")
         assert failed.stderr.startswith("error: ")
+        assert failed.stderr.endswith("hint: leave such splits out with `--skip-bad-splits`\n")
         skipped = run("-o", "cache.disk.enabled=false", command, url, "timeout", "--skip-bad-splits", "--json")
         assert skipped.returncode == 0
         assert skipped.stderr.startswith("warning: ")
@@ -216,6 +219,18 @@ def test_found_words_stand_out_in_a_terminal(script, tmp_path, width) -> None:
     at = next(number for number, line in enumerate(lines) if line.endswith("id=7  level=ERROR"))
     text = " ".join(line.strip() for line in lines[at + 1 :])
     assert text.startswith(r"connection timeout\x1b[31m after another [red]timeout[/red] of 30 s 1 hit in ")
+
+
+def test_many_hits_are_laid_out_in_parts_and_plain(script, tmp_path) -> None:
+    table = it.Table.create(tmp_path / "t", SCHEMA, indexing={"message": "text"})
+    table.append(pa.table({"id": range(10_001), "message": ["word"] * 10_001}))
+    cache = f"cache.disk.path={tmp_path / 'cache'}"
+    code, output = run_in_terminal([script, "-o", cache, "search", str(tmp_path / "t"), "word", "--all"])
+    assert code == 0
+    lines = [line.split() for line in plain(output).splitlines()]
+    assert [int(line[0]) for line in lines if line[-1:] == ["word"]] == list(range(10_001))
+    assert lines.count(["id", "level", "message"]) == 21
+    assert "\x1b[1;31m" not in output
 
 
 def test_short_rows_are_a_table_in_a_terminal(script, tmp_path, logs) -> None:

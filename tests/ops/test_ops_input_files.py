@@ -250,13 +250,31 @@ def test_forms_of_files(tmp_path, name, data, options, expected) -> None:
         ("a.jsonl", '{"s":"\\ud800"}\n', "line 1 of .* because it is not JSON"),
         ("a.jsonl", "[" * 10_000, "line 1 of .* because it is not JSON"),
         ("a.log", "x\n", "no column `message`"),
-        ("a.parquet", "nothing", "as Parquet because"),
+        ("a.csv", b"n,s\n1,a\n2,\xff,x\n", "line 3 of .* because it has 3 values"),
+        ("a.csv", b"n,s\n1,a\n2,\xff\n", "line 3 of .* because .* in the column `s`"),
+        ("a.parquet", "nothing", "as Parquet because(.|\n)*--format"),
         ("a.parquet.gz", gzip.compress(b"PAR1", mtime=0), "read from both ends"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, data, message) -> None:
     with pytest.raises(IndexTablesError, match=message):
         read(write(tmp_path, name, data), S)
+
+
+def test_bytes_that_are_no_utf_8_cost_only_their_own_lines(tmp_path) -> None:
+    path = write(tmp_path, "a.csv", "n,s\n1,ü é\n2,".encode() + b"\xe9\n3,\xe9,x\n" + b'4,"a\n""b"\n5,\n')
+    files = InputFiles([path], InputOptions(on_bad_line=OnBadLine.SKIP))
+    table = pa.Table.from_batches(files.batches(S), S)
+    assert [tuple(row.values()) for row in table.to_pylist()] == [(1, "ü é"), (4, 'a\n"b'), (5, None)]
+    assert files.bad.skipped == 2
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is denied to root")
+def test_a_file_that_may_not_be_read_is_named(tmp_path) -> None:
+    path = write(tmp_path, "a.csv", "n\n1\n")
+    os.chmod(path, 0)
+    with pytest.raises(ConfigError, match=r"cannot read `.*a\.csv`: Permission denied"):
+        read(path, S)
 
 
 def test_a_likely_column_is_suggested(tmp_path) -> None:
@@ -326,7 +344,15 @@ def test_types_are_guessed_from_the_beginning(tmp_path) -> None:
     }
 
 
-@pytest.mark.parametrize(("name", "data"), [("a.csv", ""), ("a.jsonl", ""), ("a.json", "[\n1\n]\n"), ("a.parquet", "")])
-def test_types_cannot_be_guessed_of_nothing(tmp_path, name, data) -> None:
-    with pytest.raises(SchemaError):
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.csv", "", "because it is empty"),
+        ("a.jsonl", " \n", "because it is empty"),
+        ("a.json", "[\n1\n]\n", "does not begin with JSON objects"),
+        ("a.parquet", "", "as Parquet"),
+    ],
+)
+def test_types_cannot_be_guessed_of_nothing(tmp_path, name, data, message) -> None:
+    with pytest.raises(SchemaError, match=message):
         guess(write(tmp_path, name, data))

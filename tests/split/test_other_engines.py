@@ -119,7 +119,7 @@ def splits(tmp_path_factory) -> Splits:
     return Splits(str(tmp_path_factory.mktemp("splits")))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark(tmp_path_factory) -> Iterator[Any]:
     """A local Spark, whose Java process ends with the tests."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")

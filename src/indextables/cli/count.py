@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pyarrow as pa
 
-from indextables.cli.options import open_table, question_options, shown_warnings, time_travel
+from indextables.cli.options import asked, open_table, question_options, time_travel
 from indextables.cli.output import json_option, print_json, print_line, progress
 
 _EXAMPLES = """\b
@@ -35,7 +35,7 @@ def count(
 ) -> None:
     """Count the rows of TABLE, a path or a URL, that QUERY finds; all rows without one."""
     table = open_table(url, options, version, timestamp)
-    with shown_warnings(), progress("counting"):
+    with asked(), progress("counting"):
         found = table.count(query, where=where, bad_splits="skip" if skip_bad_splits else "fail")
     if as_json:
         print_json(pa.table({"table": [table.url], "version": [table.version], "count": [found]}))

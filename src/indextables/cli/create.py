@@ -11,6 +11,7 @@ import pyarrow as pa
 from indextables.cli.ingest_options import input_format_options, make_input_options
 from indextables.cli.options import column_indexing, columns_option, index_option, partition_option, property_option
 from indextables.cli.output import Column, json_option, print_json, print_line, print_table
+from indextables.errors import TableExistsError
 from indextables.ops.input_files import InputFiles
 from indextables.ops.type_names import NamedColumn, type_text
 from indextables.split.fields import map_fields
@@ -68,16 +69,19 @@ def create(
             guessed, indexing = files.guess_schema(), {**files.guess_indexing(), **indexing}
     elif not columns:
         raise click.UsageError("name the columns with --column NAME:TYPE, or a file with --like FILE.")
-    table = Table.create(
-        url,
-        with_columns(guessed, columns),
-        partition_by=partition_by,
-        indexing=column_indexing(columns, indexing),
-        properties=properties,
-        name=name,
-        description=description,
-        options=options,
-    )
+    try:
+        table = Table.create(
+            url,
+            with_columns(guessed, columns),
+            partition_by=partition_by,
+            indexing=column_indexing(columns, indexing),
+            properties=properties,
+            name=name,
+            description=description,
+            options=options,
+        )
+    except TableExistsError as error:
+        raise TableExistsError(error.message, hint="add rows to it with `indextables ingest`") from error
     if as_json:
         print_json(_described(table))
         return

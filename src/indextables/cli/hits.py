@@ -22,9 +22,11 @@ from indextables.cli.values import Row, rows, value_text
 FOUND, FOUND_END = "\ue000", "\ue001"
 """What stands around a found word: private characters, which no text holds by chance."""
 
+SCORE = "_score"
 SNIPPET = "_snippet"
 _STYLE = "bold red"
 _GAP = 2
+_LAID_OUT_TOGETHER = 500
 _NOTHING = "-"
 
 
@@ -45,19 +47,26 @@ def print_hits(found: pa.Table, *, snippet_of: str | None, text_column: str | No
 def _plain_column(name: str, schema: pa.Schema, snippet_of: str | None) -> Column:
     if name == snippet_of:
         return Column(name, lambda row: _unmarked(row[SNIPPET] or ""))
-    return Column(name, lambda row: value_text(row[name]), right=_is_number(schema, name))
+    return Column(name, lambda row: _value(name, row), right=_is_number(schema, name))
 
 
 def _print_in_terminal(found: pa.Table, names: Sequence[str], snippet_of: str | None, text_column: str | None) -> None:
+    """Hits are laid out some hundred at a time, so that the first are seen before the last are ready."""
     console = Console(markup=False, emoji=False, highlight=False)
-    hits = [_cells(row, names, snippet_of, text_column) for row in rows(found)]
+    for start in range(0, found.num_rows, _LAID_OUT_TOGETHER):
+        part = found.slice(start, _LAID_OUT_TOGETHER)
+        hits = [_cells(row, names, snippet_of, text_column) for row in rows(part)]
+        _print_laid_out(console, hits, names, found.schema)
+
+
+def _print_laid_out(console: Console, hits: Sequence[Sequence[Text]], names: Sequence[str], schema: pa.Schema) -> None:
     widths = [
         max(cell_len(name), *(cell_len(cell.plain) for cell in cells))
         for name, cells in zip(names, zip(*hits, strict=True), strict=True)
     ]
     one_line = all("\n" not in cell.plain for cells in hits for cell in cells)
     if one_line and sum(widths) + _GAP * (len(names) - 1) <= console.width:
-        console.print(_as_table(hits, names, found.schema))
+        console.print(_as_table(hits, names, schema))
     else:
         for cells in hits:
             _print_record(console, names, cells)
@@ -71,7 +80,7 @@ def _cells(row: Row, names: Iterable[str], snippet_of: str | None, text_column: 
         elif name == text_column:
             cells.append(_with_found_words(value_text(row[name]), row[SNIPPET] or ""))
         else:
-            cells.append(Text(_shown(value_text(row[name]))))
+            cells.append(Text(_shown(_value(name, row))))
     return cells
 
 
@@ -92,8 +101,12 @@ def _print_record(console: Console, names: Sequence[str], cells: Sequence[Text])
         if at != longest and cell.plain:
             line.append("  " if line else "").append(f"{printable(name)}=", style="dim").append_text(cell)
     if line:
-        console.print(line, soft_wrap=True)
+        console.print(line, overflow="fold")
     console.print(Padding(cells[longest], (0, 0, 0, _GAP if line else 0)), overflow="fold")
+
+
+def _value(name: str, row: Row) -> str:
+    return f"{row[name]:.4f}" if name == SCORE else value_text(row[name])
 
 
 def _with_found_words(text: str, snippet: str) -> Text:

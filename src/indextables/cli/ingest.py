@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import click
@@ -16,14 +16,23 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from indextables.cli.create import with_columns
 from indextables.cli.ingest_options import input_format_options, make_input_options
-from indextables.cli.options import column_indexing, columns_option, index_option, partition_option, property_option
+from indextables.cli.options import (
+    column_indexing,
+    columns_option,
+    index_option,
+    partition_option,
+    property_option,
+    text_columns,
+)
 from indextables.cli.output import (
     json_option,
     plural_text,
     print_json,
     print_line,
+    print_note,
     print_warning,
     printable,
+    progress,
     size_text,
 )
 from indextables.clock import SYSTEM_CLOCK
@@ -35,6 +44,11 @@ from indextables.ops.type_names import NamedColumn
 from indextables.table import Table
 
 _THOUSAND = 1000
+_INTERRUPT_WIDTH = 3
+_NO_TEXT = (
+    "no column is indexed as text: a search needs `column:value`. For single words, make the table with "
+    "`--index COLUMN=text`"
+)
 
 _EXAMPLES = """\b
 Examples:
@@ -100,24 +114,29 @@ def ingest(
     started = SYSTEM_CLOCK.monotonic()
     files = InputFiles(paths, read)
     with contextlib.closing(files):
-        table, is_new = _table(url, options, create_new)
+        table = _existing(url, options, create_new)
+        is_new = table is None
         if table is None:
             guessed = with_columns(files.guess_schema(), columns)
+            indexing = column_indexing(columns, {**files.guess_indexing(), **indexing})
+            batches = _begun(files, guessed)
             table = Table.create(
-                url,
-                guessed,
-                partition_by=partition_by,
-                indexing=column_indexing(columns, {**files.guess_indexing(), **indexing}),
-                properties=properties,
-                options=options,
+                url, guessed, partition_by=partition_by, indexing=indexing, properties=properties, options=options
             )
-        version = _write(table, files, overwrite=overwrite)
+        else:
+            if columns or partition_by or indexing or properties:
+                print_warning("the table is there already: --column, --partition-by, --index and --property do nothing")
+            batches = files.batches(table.schema)
+        with _told_if_empty(table, is_new=is_new), _watched(files, batches) as watched:
+            version = table.overwrite(watched) if overwrite else table.append(watched)
     seconds = SYSTEM_CLOCK.monotonic() - started
     result = _result(table, version, files, seconds, is_new=is_new)
     if as_json:
         print_json(result)
     else:
         _print_text(result)
+        if is_new and not text_columns(table):
+            print_note(_NO_TEXT)
 
 
 def _check_stdin(paths: tuple[str, ...], format_: str) -> None:
@@ -127,31 +146,54 @@ def _check_stdin(paths: tuple[str, ...], format_: str) -> None:
         raise click.UsageError("standard input can be read only once.")
 
 
-def _table(url: str, options: dict[str, str], create_new: bool) -> tuple[Table | None, bool]:
+def _existing(url: str, options: dict[str, str], create_new: bool) -> Table | None:
     """The table, or None where it is to be made."""
     try:
-        return Table.open(url, options=options), False
+        return Table.open(url, options=options)
     except TableNotFoundError as error:
         if create_new:
-            return None, True
+            return None
         raise TableNotFoundError(
             error.message, hint="make it with `--create`, or first with `indextables create`"
         ) from error
 
 
-def _write(table: Table, files: InputFiles, *, overwrite: bool) -> int:
-    with _watched(files, table.schema) as batches:
-        return table.overwrite(batches) if overwrite else table.append(batches)
+def _begun(files: InputFiles, schema: pa.Schema) -> Generator[pa.RecordBatch, None, None]:
+    """The batches, of which the first is read: where that fails, no table is made."""
+    batches = files.batches(schema)
+    with progress(f"reading {files.current}"):
+        first = next(batches, None)
+
+    def all_of_them() -> Generator[pa.RecordBatch, None, None]:
+        with contextlib.closing(batches):
+            if first is not None:
+                yield first
+                yield from batches
+
+    return all_of_them()
 
 
 @contextlib.contextmanager
-def _watched(files: InputFiles, schema: pa.Schema) -> Iterator[Iterator[pa.RecordBatch]]:
+def _told_if_empty(table: Table, *, is_new: bool) -> Iterator[None]:
+    """Say that a new table is there although its rows are not."""
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            print_warning(f"the table `{table.url}` is there, and empty")
+        raise
+
+
+@contextlib.contextmanager
+def _watched(files: InputFiles, batches: Generator[pa.RecordBatch, None, None]) -> Iterator[Iterator[pa.RecordBatch]]:
     """The batches, with a bar on standard error for people who look at a terminal."""
-    with contextlib.closing(files.batches(schema)) as batches:
+    with contextlib.closing(batches):
         if not sys.stderr.isatty():
             yield batches
             return
         console = Console(stderr=True, emoji=False, highlight=False)
+        # A `^C` behind the bar must not break its line, or the bar could not be taken away.
+        console.width -= _INTERRUPT_WIDTH
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -208,14 +250,19 @@ def _print_text(result: pa.Table) -> None:
     if row["created"]:
         print_line(f"created {row['table']}")
     print_line(
-        f"{plural_text(row['rows'], 'row')} from {plural_text(row['files'], 'file')} in {row['seconds']:.1f} s "
-        f"({_speed_text(row['rows'], row['seconds'])}) → version {row['version']}, "
+        f"{plural_text(row['rows'], 'row')} from {plural_text(row['files'], 'file')} in "
+        f"{_time_text(row['rows'], row['seconds'])} → version {row['version']}, "
         f"{plural_text(row['splits'], 'split')}, {size_text(row['bytes'])}"
     )
     if row["skipped_lines"]:
         print_warning(f"{plural_text(row['skipped_lines'], 'bad line')} left out")
     if row["nulled_values"]:
         print_warning(f"{plural_text(row['nulled_values'], 'value')} did not fit, and null instead")
+
+
+def _time_text(rows: int, seconds: float) -> str:
+    """`40 ms`, and `2.1 s (100k rows/s)` where it took so long that the speed says something."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s ({_speed_text(rows, seconds)})"
 
 
 def _speed_text(rows: int, seconds: float) -> str:

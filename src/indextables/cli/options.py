@@ -10,7 +10,9 @@ from typing import Any
 import click
 
 from indextables.cli.output import print_warning
+from indextables.errors import CorruptSplitError, ObjectNotFoundError
 from indextables.ops.type_names import NamedColumn, parse_column
+from indextables.split.fields import map_fields
 from indextables.table import Table
 
 _Command = Callable[..., Any]
@@ -92,9 +94,16 @@ def column_indexing(columns: Sequence[NamedColumn], indexing: Mapping[str, str])
     return {**{column.field.name: column.indexing for column in columns if column.indexing}, **indexing}
 
 
+def text_columns(table: Table) -> list[str]:
+    """The columns whose words are searched without naming them."""
+    config = table.log.config.with_properties(table.metadata.configuration)
+    fields = map_fields(table.schema, config, table.partition_columns)
+    return [field.column for field in fields.text_fields()]
+
+
 @contextlib.contextmanager
-def shown_warnings() -> Iterator[None]:
-    """Show warnings of the library as lines on standard error, each once."""
+def asked() -> Iterator[None]:
+    """Show warnings of the library as lines on standard error, each once, and what to do about a bad split."""
     shown: set[str] = set()
 
     def show(message: Warning | str, *_rest: Any, **_named: Any) -> None:
@@ -105,7 +114,12 @@ def shown_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
-        yield
+        try:
+            yield
+        except (CorruptSplitError, ObjectNotFoundError) as error:
+            raise type(error)(
+                error.message, hint=error.hint or "leave such splits out with `--skip-bad-splits`"
+            ) from error
 
 
 def question_options(command: _Command) -> _Command:

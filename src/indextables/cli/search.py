@@ -9,14 +9,14 @@ import click
 
 import indextables
 from indextables.cli.hits import FOUND, FOUND_END, print_hits
-from indextables.cli.options import open_table, question_options, shown_warnings, time_travel
+from indextables.cli.options import asked, open_table, question_options, text_columns, time_travel
 from indextables.cli.output import json_option, plural_text, print_json, print_note, progress
 from indextables.clock import SYSTEM_CLOCK
-from indextables.split.fields import map_fields
 from indextables.table import Table
 
 _DEFAULT_LIMIT = 10
 _WHOLE_TEXT = 100_000
+_MOST_HIGHLIGHTED = 10_000  # of more, nobody would wait for the words to be found again in every text
 
 _EXAMPLES = """\b
 Examples:
@@ -80,7 +80,10 @@ def search(
     shown_text = _highlighted(table, wanted) if snippet is None and query is not None and not as_json else None
     bad_splits = "skip" if skip_bad_splits else "fail"
     started = SYSTEM_CLOCK.monotonic()
-    with shown_warnings(), progress("searching"):
+    with asked(), progress("searching"):
+        if shown_text is not None:
+            most = table.count(query, bad_splits=bad_splits) if show_all else limit
+            shown_text = shown_text if most <= _MOST_HIGHLIGHTED else None
         found = table.search(
             query,
             where=where,
@@ -118,9 +121,7 @@ def _highlighted(table: Table, columns: Sequence[str] | None) -> str | None:
     """The column of text whose found words are to stand out: the first that is shown, in a terminal."""
     if not sys.stdout.isatty():
         return None
-    config = table.log.config.with_properties(table.metadata.configuration)
-    fields = map_fields(table.schema, config, table.partition_columns).text_fields()
-    return next((field.column for field in fields if columns is None or field.column in columns), None)
+    return next((name for name in text_columns(table) if columns is None or name in columns), None)
 
 
 def _snippet(asked: str | None, shown_text: str | None, *, as_json: bool) -> indextables.Snippet | str | None:

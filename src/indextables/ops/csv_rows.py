@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -161,10 +161,20 @@ class _Rows:
         if not self._block.data.strip():
             return schema.empty_table()
         try:
+            self._block.data.decode()
+        except UnicodeDecodeError:
+            # Arrow cannot hand over a misshapen row that is not UTF-8, so every byte is made a character of its own.
+            texts = self._parsed(self._block.data.decode("latin-1").encode(), schema)
+            columns = [_latin_bytes(column.to_pylist()) for column in texts.columns]
+            return pa.Table.from_arrays(columns, schema=schema)
+        return self._parsed(self._block.data, schema)
+
+    def _parsed(self, data: bytes, schema: pa.Schema) -> pa.Table:
+        try:
             return arrow_csv.read_csv(
-                pa.BufferReader(self._block.data),
+                pa.BufferReader(data),
                 read_options=arrow_csv.ReadOptions(
-                    use_threads=False, block_size=len(self._block.data) + 1, column_names=header
+                    use_threads=False, block_size=len(data) + 1, column_names=schema.names
                 ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._on_misshapen
@@ -227,6 +237,11 @@ class _Rows:
             if number < 0:
                 break
         return f"line {self._block.first_line + begins:,} of `{self._source.name}`"
+
+
+def _latin_bytes(values: Iterable[bytes | None]) -> pa.Array[Any]:
+    """Bytes that were made characters, as bytes again."""
+    return pa.array([None if value is None else value.decode().encode("latin-1") for value in values], pa.binary())
 
 
 def _typed(texts: pa.Array[Any], kind: pa.DataType) -> Typed:

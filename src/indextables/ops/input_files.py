@@ -214,7 +214,10 @@ def _parquet_file(source: InputSource) -> pq.ParquetFile:
 
 
 def _no_parquet(source: InputSource, error: Exception) -> SchemaError:
-    return SchemaError(f"cannot read `{source.name}` as Parquet because {str(error).splitlines()[0]}")
+    return SchemaError(
+        f"cannot read `{source.name}` as Parquet because {str(error).splitlines()[0]}",
+        hint="check the file, or name another `--format`; nothing was written",
+    )
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema, source: InputSource) -> pa.RecordBatch:

@@ -159,7 +159,10 @@ class _Counted:
     """A file whose bytes are counted as they are taken."""
 
     def __init__(self, path: str, *, waits: bool) -> None:
-        self._file = open(_STDIN_NUMBER if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN)  # noqa: SIM115
+        try:
+            self._file = open(_STDIN_NUMBER if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN)  # noqa: SIM115
+        except OSError as error:
+            raise ConfigError(f"cannot read `{input_name(path)}`: {error.strerror}") from error
         self._waits = waits
         self._head = b""
         self.count = 0

@@ -59,6 +59,8 @@ def guess_json_schema(source: InputSource) -> pa.Schema:
             continue
         rows += [row] if isinstance(row, dict) else []
     names = dict.fromkeys(itertools.chain.from_iterable(rows))
+    if not names and not source.sample().strip():
+        raise SchemaError(f"cannot tell the columns of `{source.name}` because it is empty")
     if not names:
         raise SchemaError(
             f"cannot tell the columns of `{source.name}` because it does not begin with JSON objects, one a line",
