@@ -129,3 +129,22 @@ def test_nothing_is_changed_in_silence(given, wanted, value) -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([value], given)], names=["c"])
     with pytest.raises(SchemaError, match="column `c`"):
         conform(batch, pa.schema([("c", wanted)]))
+
+
+def test_the_index_of_a_frame_is_never_lost() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame({"a": ["x", "x", "z", "x"], "n": [1, 2, 3, 4]})
+    schema = pa.schema([("a", pa.string()), ("n", pa.int64())])
+
+    def written(data):
+        return pa.Table.from_batches(incoming_batches(data, schema), schema).to_pylist()
+
+    assert written(frame[frame.a == "x"]) == [{"a": "x", "n": 1}, {"a": "x", "n": 2}, {"a": "x", "n": 4}]
+    assert written(frame.set_index(pandas.Index([5, 7, 8, 9], name="n"))[["a"]])[0] == {"a": "x", "n": 5}
+    with pytest.raises(SchemaError, match="the index `n` of a pandas frame"):
+        written(frame[["a"]].set_index(pandas.RangeIndex(1, 5, name="n")))
+
+
+def test_a_single_column_is_refused() -> None:
+    with pytest.raises(SchemaError, match="cannot write a `ChunkedArray`"):
+        list(incoming_batches(pa.chunked_array([[1]]), pa.schema([("a", pa.int64())])))

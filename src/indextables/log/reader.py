@@ -353,6 +353,7 @@ class LogReader:
         return None if self._replays and segment.oldest == 0 else self._choice.newest_for(segment, wanted)
 
     def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:
+        segment = self._completed(segment) if segment.is_partial else segment
         return RetentionError(
             f"cannot read version {wanted} of `{self.url}` because it has the versions {reachable_text(segment)}"
         )

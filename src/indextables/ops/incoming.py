@@ -8,14 +8,17 @@ not fit is an error that names the column.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import SchemaError
 
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _WIDENINGS: tuple[tuple[Any, Any], ...] = (
     (pa.types.is_signed_integer, pa.types.is_signed_integer),
     (pa.types.is_unsigned_integer, pa.types.is_integer),
@@ -55,7 +58,7 @@ def _batches(data: Any) -> Iterator[pa.RecordBatch]:
     elif isinstance(data, pa.Table):
         yield from data.to_batches()
     elif hasattr(data, "__arrow_c_stream__"):
-        yield from pa.RecordBatchReader.from_stream(data)
+        yield from map(_without_index, _stream(data))
     elif isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         yield from itertools.chain.from_iterable(map(_part, data))
     else:
@@ -66,6 +69,30 @@ def _part(data: Any) -> Iterator[pa.RecordBatch]:
     if not (isinstance(data, pa.RecordBatch | pa.Table) or hasattr(data, "__arrow_c_stream__")):
         raise _unknown(data)
     return _batches(data)
+
+
+def _stream(data: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid as error:  # a single column
+        raise _unknown(data) from error
+
+
+def _without_index(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch less the unnamed index that pandas sends along, as of a frame that was filtered.
+
+    A named index is data. pandas sends one that just counts not as a column but as a note, so it would be lost.
+    """
+    note = (batch.schema.metadata or {}).get(b"pandas")
+    if note is None:
+        return batch
+    lost = [index["name"] for index in msgspec.json.decode(note)["index_columns"] if isinstance(index, dict)]
+    if any(name is not None for name in lost):
+        raise SchemaError(
+            f"cannot write the index `{lost[0]}` of a pandas frame because it is no column",
+            hint="write `frame.reset_index()`",
+        )
+    return batch.drop_columns([name for name in batch.schema.names if _PANDAS_INDEX.fullmatch(name)])
 
 
 def _unknown(data: Any) -> SchemaError:

@@ -223,8 +223,8 @@ def check_column(schema: pa.Schema, name: str) -> str:
 
 def check_limit(limit: int | None) -> int | None:
     """A limit that asks for something, or a `ConfigError`."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ConfigError(f"cannot search for `{limit}` rows: expected at least 1")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit < 1 << 63):
+        raise ConfigError(f"cannot search for `{limit!r}` rows: expected a whole number of at least 1")
     return limit
 
 

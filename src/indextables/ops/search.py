@@ -140,6 +140,10 @@ def _checked(question: Question, wanted: Wanted) -> Wanted:
 def _checked_snippet(question: Question, wanted: Snippet | str | None) -> Snippet | None:
     if wanted is None:
         return None
+    if not isinstance(wanted, str | Snippet):
+        raise ConfigError(
+            f"cannot make snippets of a `{type(wanted).__name__}`: expected the name of a column, or a `Snippet`"
+        )
     snippet = Snippet(wanted) if isinstance(wanted, str) else wanted
     check_column(question.schema, snippet.column)
     field = question.fields.find(snippet.column)

@@ -16,6 +16,7 @@ from indextables.split.query.tree import All, And, Boost, Leaf, Node, Not, Or, P
 from indextables.split.query.value_leaves import ValueLeaves
 from indextables.split.query.values import Unsupported
 
+_NO_TEXT = "write `field:value`, or index a column as `text`"
 _MUST, _SHOULD, _MUST_NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
 
 
@@ -57,7 +58,7 @@ class _Compiler:
         if leaf.path is None:
             fields = self._catalog.text_fields()
             if not fields:
-                self._fail(leaf.place, "it names no field, and the table has no text field", "write `field:value`")
+                self._fail(leaf.place, "it names no field, and the table has no text field", _NO_TEXT)
             queries = [self._on_field(leaf, field, ()) for field in fields]
             return queries[0] if len(queries) == 1 else tantivy.Query.disjunction_max_query(queries)
         found = resolve(self._catalog, leaf.path)
