@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.split.split_examples import KEY, RecordingStore, every_type, open_split, read_rows, store_at, write_split
 
 from indextables.errors import CorruptSplitError, SchemaError
-from indextables.split import split_file
+from indextables.split import encoding, split_file
 from indextables.split.page_table import Pages, PageTable, encode_page_table, find_pages
 from indextables.split.split_file import SplitFile
 from indextables.split.thrift import binary, i32, i64, list_of, read_list_spans, read_struct, struct
@@ -61,8 +61,9 @@ def paged(tmp_path_factory):
     root = tmp_path_factory.mktemp("paged")
     table = many_rows()
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"_PAGE_BYTES": 64, "_ROWS_PER_LOOK": 4, "_LEAST_GROUP_ROWS": 700}.items():
-            patch.setattr(split_file, name, value)
+        patch.setattr(encoding, "_PAGE_BYTES", 64)
+        patch.setattr(encoding, "_ROWS_PER_LOOK", 4)
+        patch.setattr(split_file, "_LEAST_GROUP_ROWS", 700)
         patch.setattr(split_file, "_GROUP_BYTES", 1)
         patch.setattr(split_file, "_LEAST_CHUNK_BYTES", 1)
         return root, table, write_split(str(root), table)
@@ -122,8 +123,8 @@ def test_every_flipped_byte_of_a_page_is_noticed(paged, tmp_path) -> None:
 
 
 def test_rows_of_every_type_come_by_page(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(split_file, "_PAGE_BYTES", 1)
-    monkeypatch.setattr(split_file, "_ROWS_PER_LOOK", 1)
+    monkeypatch.setattr(encoding, "_PAGE_BYTES", 1)
+    monkeypatch.setattr(encoding, "_ROWS_PER_LOOK", 1)
     table = pa.concat_tables([every_type()] * 5).combine_chunks()
     split = open_split(tmp_path, write_split(str(tmp_path), table))
     for number in range(table.num_rows):

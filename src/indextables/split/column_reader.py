@@ -53,7 +53,7 @@ class Pick(NamedTuple):
 
     leaves: list[LeafPick]
     num_rows: int
-    wanted: pa.Array | None
+    wanted: pa.Array | list[int] | None
 
     @property
     def runs(self) -> Iterator[Run]:
@@ -161,7 +161,7 @@ class ColumnReader:
             raise corrupt(self._key, "its pages stand where no page can")
         dictionary_bytes = offsets[1] if pages.has_dictionary else 0
         num_values = held if self._is_flat else None
-        return Pick([LeafPick(leaf, runs, dictionary_bytes, num_values)], held, pa.array(picks, pa.int64()))
+        return Pick([LeafPick(leaf, runs, dictionary_bytes, num_values)], held, picks)
 
     @functools.cached_property
     def _is_flat(self) -> bool:
@@ -221,27 +221,24 @@ class ColumnReader:
         return pa.BufferReader(b"".join([MAGIC, *pages, footer, struct.pack("<I", len(footer)), MAGIC]))
 
     def _chunk(self, pick: LeafPick, offset: int, num_bytes: int, num_values: int) -> thrift.Encoded:
-        fields = {
-            **self._chunk_head(pick.leaf),
-            5: thrift.i64(num_values),
-            6: thrift.i64(num_bytes),
-            7: thrift.i64(num_bytes),
-            9: thrift.i64(offset + pick.dictionary_bytes),
-        }
+        length = thrift.i64(num_bytes)
+        fields = {5: thrift.i64(num_values), 6: length, 7: length, 9: thrift.i64(offset + pick.dictionary_bytes)}
         if pick.dictionary_bytes:
             fields[11] = thrift.i64(offset)
-        return thrift.struct({2: thrift.i64(offset), 3: thrift.struct(fields)})
+        return thrift.struct({2: thrift.i64(offset), 3: thrift.struct(fields, self._chunk_head(pick.leaf), 4)})
 
     @functools.cache  # noqa: B019 - lives as long as the split
-    def _chunk_head(self, leaf: int) -> dict[int, thrift.Encoded]:
+    def _chunk_head(self, leaf: int) -> bytes:
         column = self._metadata.row_group(0).column(leaf)
         path = [element.fields[_NAME] for element in self._elements]
-        return {
-            1: thrift.i32(_TYPES.index(column.physical_type)),
-            2: thrift.list_of([thrift.i32(0)]),
-            3: thrift.list_of(thrift.binary(name) for name in path),
-            4: thrift.i32(_CODECS[column.compression]),
-        }
+        return thrift.begin_struct(
+            {
+                1: thrift.i32(_TYPES.index(column.physical_type)),
+                2: thrift.list_of([thrift.i32(0)]),
+                3: thrift.list_of(thrift.binary(name) for name in path),
+                4: thrift.i32(_CODECS[column.compression]),
+            }
+        )
 
     @functools.cached_property
     def _schema(self) -> list[thrift.Encoded]:
@@ -296,11 +293,16 @@ def _all_wanted(picks: Sequence[Pick]) -> pa.Array | None:
     """Where the wanted rows stand in those of all picks together."""
     if picks[0].wanted is None:
         return None
-    moved, before = [], 0
+    few: list[int] = []
+    parts, before = [], 0
     for pick in picks:
-        moved.append(pc.add(pick.wanted, pa.scalar(before, pa.int64())))
+        if isinstance(pick.wanted, list):
+            few += [row + before for row in pick.wanted]
+        else:
+            parts += [pa.array(few, pa.int64()), pc.add(pick.wanted, pa.scalar(before, pa.int64()))]
+            few = []
         before += pick.num_rows
-    return pa.concat_arrays(moved)
+    return pa.concat_arrays([*parts, pa.array(few, pa.int64())])
 
 
 def _count_values(runs: Sequence[Run], stored: Sequence[bytes]) -> int:

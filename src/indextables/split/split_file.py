@@ -26,17 +26,14 @@ import pyarrow.parquet as pq
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import ObjectNotFoundError, SchemaError, StorageError
 from indextables.split import layout
+from indextables.split.encoding import writer_options
 from indextables.split.layout import Directory, Member, Segment, corrupt
 from indextables.split.members import extract_members, write_bytes, write_members
 from indextables.split.page_table import PageTable, encode_page_table, find_pages
-from indextables.split.rows import RowReader, check_types, leaf_ranges, repeated_columns
+from indextables.split.rows import RowReader, check_types, leaf_ranges
 from indextables.split.term_filter import TermFilter
 from indextables.store import ObjectStore
 
-_COMPRESSION_LEVEL = 1
-_PAGE_BYTES = 8 << 10
-_MOST_PAGE_ROWS = 2_048
-_ROWS_PER_LOOK = 64  # after so many a page may end
 _FIRST_GROUP_BYTES = 2 << 20
 _PAGED_GROUP_BYTES = 16 << 20
 _GROUP_BYTES = 512 << 10
@@ -47,8 +44,6 @@ _MOST_GROUP_ROWS = 131_072
 _EARLY_CHUNKS = 16_384
 _EARLY_GROUPS = (16, 256)
 _PACKED_GUESS = 0.4
-_WHOLE_NUMBERS = "DELTA_BINARY_PACKED"  # smaller than packed plain numbers, and decoded seven times as fast
-_WHOLE_TYPES = ("INT32", "INT64")
 _TAIL_BYTES = 512 << 10
 _TRAILER = struct.Struct("<I4s")
 _ARROW_SCHEMA = b"ARROW:schema"
@@ -181,27 +176,8 @@ class SplitFileWriter:
         return self._writer
 
     def _open_writer(self, first_rows: pa.Table) -> pq.ParquetWriter:
-        repeated = repeated_columns(first_rows.slice(0, _LEAST_GROUP_ROWS))
-        leaves = dict(zip(self._schema.names, leaf_ranges(self._schema), strict=True))
-        dictionaries = {leaf for name in repeated for leaf in leaves[name]}
-        long_texts = {leaf for name in self._long_texts for leaf in leaves[name]}
-        columns = [self._columns.column(leaf) for leaf in range(sum(self._leaf_counts))]
-        plain = [column for leaf, column in enumerate(columns) if leaf not in dictionaries]
-        return pq.ParquetWriter(
-            self._sink,
-            self._schema,
-            compression="zstd",
-            compression_level=_COMPRESSION_LEVEL,
-            use_dictionary=[columns[leaf].path for leaf in dictionaries],
-            column_encoding={column.path: _WHOLE_NUMBERS for column in plain if column.physical_type in _WHOLE_TYPES},
-            write_statistics=[column.path for leaf, column in enumerate(columns) if leaf not in long_texts],
-            data_page_version="2.0",
-            data_page_size=_PAGE_BYTES,
-            max_rows_per_page=_MOST_PAGE_ROWS,
-            write_batch_size=_ROWS_PER_LOOK,
-            write_page_index=True,
-            write_page_checksum=True,
-        )
+        sample = first_rows.slice(0, _LEAST_GROUP_ROWS)
+        return pq.ParquetWriter(self._sink, self._schema, **writer_options(sample, self._columns, self._long_texts))
 
     def _group_rows(self) -> int:
         """Rows of the next group: few, where some of its chunks can only be read whole; but each group costs room in

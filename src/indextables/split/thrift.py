@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 _LONG_LIST = 15
 _MAX_DEPTH = 32
+_SHORT = [bytes([value]) for value in range(0x80)]
 
 
 class Encoded(NamedTuple):
@@ -61,16 +62,19 @@ def read_list_spans(data: Any, field: int) -> list[tuple[dict[int, Any], bytes]]
     return []
 
 
-def struct(fields: Mapping[int, Encoded]) -> Encoded:
-    """A struct of fields by their numbers, which ascend by at most 15."""
-    written = bytearray()
-    last = 0
+def struct(fields: Mapping[int, Encoded], begun: bytes = b"", last: int = 0) -> Encoded:
+    """A struct of fields by their numbers, which ascend by at most 15; the fields up to `last` may have begun it."""
+    return Encoded(_STRUCT, begin_struct(fields, begun, last) + b"\0")
+
+
+def begin_struct(fields: Mapping[int, Encoded], begun: bytes = b"", last: int = 0) -> bytes:
+    """The first fields of a struct, which others can follow."""
+    written = bytearray(begun)
     for number, value in fields.items():
         written.append((number - last) << 4 | value.kind)
         written += value.data
         last = number
-    written.append(0)
-    return Encoded(_STRUCT, bytes(written))
+    return bytes(written)
 
 
 def i32(value: int) -> Encoded:
@@ -154,6 +158,8 @@ def _read_signed(data: Any, position: int) -> tuple[int, int]:
 
 
 def _unsigned(value: int) -> bytes:
+    if value < 0x80:
+        return _SHORT[value]
     written = bytearray()
     while value > 0x7F:
         written.append(value & 0x7F | 0x80)
