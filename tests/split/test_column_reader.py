@@ -133,7 +133,11 @@ def test_rows_of_every_type_come_by_page(tmp_path, monkeypatch) -> None:
 
 
 def test_a_page_table_is_read_back() -> None:
-    chunks = [Pages((0, 20, 90), (0, 0, 64), (1, 2, 3)), Pages((0,), (0,), (2**32 - 1,)), Pages((0, 5), (0, 3), (7, 8))]
+    chunks = [
+        Pages((0, 20, 90), (0, 0, 64), (1, 2, 3), 9),
+        Pages((0,), (0,), (2**32 - 1,), 2**32 - 1),
+        Pages((0, 5), (0, 3), (7, 8), 0),
+    ]
     table = PageTable(encode_page_table(chunks))
     assert [table.pages(chunk) for chunk in range(3)] == chunks
     assert [chunk.has_dictionary for chunk in chunks] == [True, False, False]
@@ -142,7 +146,7 @@ def test_a_page_table_is_read_back() -> None:
 
 
 def test_what_is_no_page_table_is_refused() -> None:
-    data = encode_page_table([Pages((0, 20), (0, 64), (1, 2))])
+    data = encode_page_table([Pages((0, 20), (0, 64), (1, 2), 3)])
     for damaged in (data[:-1], data + b"x", b"", b"\1"):
         with pytest.raises(ValueError, match=r"it is too short|its length does not fit"):
             PageTable(damaged)

@@ -31,7 +31,7 @@ _V2_HEADER, _NUM_VALUES = 8, 1
 
 
 class Run(NamedTuple):
-    """Pages of one chunk that stand one behind the other, with the length and the checksum of each."""
+    """Pages of one chunk that stand one behind the other, and the length and checksum of each; or a whole chunk."""
 
     start: int
     end: int
@@ -132,10 +132,7 @@ class ColumnReader:
 
     def _whole(self, group: int, leaf: int) -> LeafPick:
         start, end = self._place(group, leaf)
-        pages = self._pages(group, leaf)
-        ends = [*pages.offsets[1:], end - start]
-        lengths = [high - low for low, high in zip(pages.offsets, ends, strict=True)]
-        run = Run(start, end, lengths, pages.checksums)
+        run = Run(start, end, [end - start], [self._table.checksum(group * self._metadata.num_columns + leaf)])
         column = self._metadata.row_group(group).column(leaf)
         dictionary_bytes = column.data_page_offset - start
         return LeafPick(leaf, [run], dictionary_bytes, column.num_values)

@@ -1,9 +1,10 @@
 """Where the pages of every column chunk stand, which rows they hold, and their checksums.
 
-Parquet's own page index says as much, less the checksums, in a form that takes long to read. Here it is three arrays of
-32-bit numbers: of each page its offset in the chunk, its first row in the row group, and the CRC of its header and
-data. A dictionary page has an entry of its own before the pages that need it, with the first row 0 like the page after
-it. A column of several leaves has one entry for each chunk, as its leaves break into pages at different rows.
+Parquet's own page index says as much, less the checksums, in a form that takes long to read. Here it is arrays of
+32-bit numbers: of each chunk where its pages start in the arrays behind, and the CRC of all of its bytes; of each page
+its offset in the chunk, its first row in the row group, and the CRC of its header and data. A dictionary page has an
+entry of its own before the pages that need it, with the first row 0 like the page after it. A column of several leaves
+has one entry for each chunk, as its leaves break into pages at different rows.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Pages(NamedTuple):
     offsets: tuple[int, ...]
     first_rows: tuple[int, ...]
     checksums: tuple[int, ...]
+    checksum: int
 
     @property
     def has_dictionary(self) -> bool:
@@ -46,11 +48,12 @@ class PageTable:
         if len(data) < 2 * _WORD:
             raise ValueError("it is too short")
         (self.num_chunks,) = struct.unpack_from("<I", data)
-        if len(data) < (self.num_chunks + 2) * _WORD:
+        head = 2 * (self.num_chunks + 1) * _WORD
+        if len(data) < head:
             raise ValueError("it is too short")
         self._starts = struct.unpack_from(f"<{self.num_chunks + 1}I", data, _WORD)
+        self._checksums = struct.unpack_from(f"<{self.num_chunks}I", data, (self.num_chunks + 2) * _WORD)
         self._num_pages = self._starts[-1]
-        head = (self.num_chunks + 2) * _WORD
         if len(data) != head + 3 * _WORD * self._num_pages or list(self._starts) != sorted(self._starts):
             raise ValueError("its length does not fit")
         self._arrays = [head + array * _WORD * self._num_pages for array in range(3)]
@@ -62,7 +65,11 @@ class PageTable:
         offsets, rows, checksums = (
             struct.unpack_from(f"<{count}I", self._data, array + start * _WORD) for array in self._arrays
         )
-        return Pages(offsets, rows, checksums)
+        return Pages(offsets, rows, checksums, self._checksums[chunk])
+
+    def checksum(self, chunk: int) -> int:
+        """The CRC of all bytes of a chunk."""
+        return int(self._checksums[chunk])
 
     def num_pages(self, chunks: range) -> int:
         """How many pages some chunks have together."""
@@ -74,8 +81,9 @@ def encode_page_table(chunks: Sequence[Pages]) -> bytes:
     starts = [0]
     for chunk in chunks:
         starts.append(starts[-1] + len(chunk.offsets))
-    arrays = ([value for chunk in chunks for value in chunk[array]] for array in range(3))
-    words = [len(chunks), *starts, *(value for array in arrays for value in array)]
+    words = [len(chunks), *starts, *(chunk.checksum for chunk in chunks)]
+    for array in ("offsets", "first_rows", "checksums"):
+        words += [value for chunk in chunks for value in getattr(chunk, array)]
     return struct.pack(f"<{len(words)}I", *words)
 
 
@@ -110,10 +118,11 @@ class _Walk:
         found = list(self._pages(num_rows))
         if self.position - start > _MOST:
             raise SchemaError("cannot write a split because the values of one row are larger than 4 GiB")
+        checksum = zlib.crc32(self._data[start : self.position])
         if not paged:
-            return Pages((0,), (0,), (zlib.crc32(self._data[start : self.position]),))
+            return Pages((0,), (0,), (checksum,), checksum)
         offsets, rows, checksums = zip(*found, strict=True)
-        return Pages(tuple(offset - start for offset in offsets), rows, checksums)
+        return Pages(tuple(offset - start for offset in offsets), rows, checksums, checksum)
 
     def _pages(self, num_rows: int) -> Iterator[tuple[int, int, int]]:
         row = 0
