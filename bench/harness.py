@@ -39,7 +39,7 @@ class Sizes:
     num_rows: int = 500_000
     num_searches: int = 5
     num_splits: int = 200
-    num_rows_by_split: tuple[int, ...] = (2_500, 20_000)
+    num_rows_by_split: tuple[int, ...] = (2_500, 20_000, 50_000)
     cold_split_mb: float = 100
     num_rounds: int = 3
     num_slow_rounds: int = 1

@@ -6,6 +6,7 @@ half-precision numbers) become the Spark type that holds all their values. Times
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -84,6 +85,7 @@ def schema_to_json(schema: pa.Schema | str) -> str:
         raise SchemaError("cannot use the schema because it is nested too deeply") from error
 
 
+@functools.lru_cache(maxsize=64)
 def schema_from_json(text: str) -> pa.Schema:
     """The Arrow schema of Spark's JSON."""
     try:

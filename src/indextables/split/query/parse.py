@@ -7,6 +7,7 @@ text is limited in length and nesting, and read from left to right once.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from typing import Any, NoReturn
@@ -48,6 +49,11 @@ def parse_query(text: str) -> Node:
     """The tree that `text` spells, or a `QueryError` that shows where it goes wrong."""
     if not isinstance(text, str):
         raise QueryError(f"cannot read a query from a `{type(text).__name__}`: give text")
+    return _parse(text)
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(text: str) -> Node:
     return _Parser(text, tokenize(text)).parse()
 
 
