@@ -12,7 +12,7 @@ import pyarrow as pa
 from indextables.config import Config
 from indextables.split.layout import Segment
 from indextables.split.split_file import FinishedSplit, SplitFile, SplitFileWriter
-from indextables.split.term_filter import TermFilterBuilder
+from indextables.split.term_filter import ROUGH, TermFilterBuilder
 from indextables.store import ObjectStore, open_store
 from indextables.store.metered import MeteredStore
 
@@ -94,7 +94,8 @@ def write_split(root: str, table: pa.Table, *, key: str = KEY, files: dict[str, 
             doc_mapping="[]",
             tokenizers={},
             segments=[Segment(name="s", first_row=0, num_rows=table.num_rows)],
-            term_filter=terms.to_bytes(),
+            term_filter=terms.to_bytes(ROUGH),
+            fine_filter=terms.to_bytes(),
         )
 
 

@@ -88,6 +88,8 @@ def test_what_is_no_directory_is_refused(text) -> None:
         {"members": [member(pieces=[piece(20, 200 << 20)])]},
         {"members": [member(name=str(number), pieces=[]) for number in range(10_001)]},
         {"term_filter": member(offset=90)},
+        {"fine_filter": member(name="fine-filter", offset=40, pieces=[piece(20, 20)])},
+        {"fine_filter": member(name="fine-filter", offset=90, pieces=[piece(20, 20)])},
         {"term_filter": member(name="term-filter", offset=171, pieces=[piece(20, 20)])},
         {"page_table": member(name="page-table", offset=163, pieces=[piece(8, 8)])},
     ],

@@ -35,10 +35,10 @@ def use_everything(root, into, finished: FinishedSplit | None) -> None:
     split = SplitFile.open(store_at(root), KEY) if finished is None else open_split(root, finished)
     assert split.num_rows == 5
     assert split.schema.equals(small_table().schema)
-    terms = split.term_filter()
-    assert terms is not None
-    assert terms.may_contain("f0", "one")
-    assert not terms.may_contain("f0", "three")
+    for terms in (split.term_filter(), split.fine_filter()):
+        assert terms is not None
+        assert terms.may_contain("f0", "one")
+        assert not terms.may_contain("f0", "three")
     assert read_rows(split).equals(small_table())
     assert read_rows(split, [4, 1], ["text"]).equals(small_table().take(pa.array([4, 1])).select(["text"]))
     split.extract_index(str(into))

@@ -188,3 +188,20 @@ def test_rows_of_several_segments_have_their_numbers_and_scores(searcher, tmp_pa
             expected = searcher.best(tree, limit=limit)
             assert rows.equals(expected.rows)
             assert scores.to_pylist() == pytest.approx(expected.scores.to_pylist())
+
+
+def test_the_index_is_fetched_for_few_words_that_are_not_there(searcher, monkeypatch) -> None:
+    config = Config.resolve(options={"cache.disk.enabled": "false"})
+    cold = SplitSearcher(searcher.split, "another", IndexCache(config))
+    fetched = []
+    extract = SplitFile.extract_index
+    monkeypatch.setattr(SplitFile, "extract_index", lambda split, into: fetched.append(1) or extract(split, into))
+    rough = searcher.split.term_filter()
+    field = searcher.fields.find("message").name
+    assert sum(rough.may_contain(field, f"absent{number}") for number in range(300)) > 3
+    for number in range(300):
+        assert cold.count(parse_query(f"absent{number}")) == 0
+        cold.let_go()
+    assert len(fetched) <= 3
+    assert cold.count(parse_query("request")) == len(ROWS)
+    assert fetched

@@ -91,10 +91,14 @@ class IndexCache:
         finally:
             shutil.rmtree(private, ignore_errors=True)
 
+    def holds(self, identity: str) -> bool:
+        """Whether an index seems to be there."""
+        return self._root is not None and os.path.exists(os.path.join(self._root, _name(identity), _RECORD))
+
     def _hold(self, identity: str, extract: Extract) -> tuple[str, int] | None:
         if self._root is None:
             return None
-        name = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+        name = _name(identity)
         try:
             make_private(self._root)
             for _ in range(_TRIES):
@@ -199,6 +203,10 @@ class IndexCache:
         with contextlib.suppress(FileNotFoundError):
             os.rename(entry, trash)
             shutil.rmtree(trash, ignore_errors=True)
+
+
+def _name(identity: str) -> str:
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _lock_record(entry: str, kind: int) -> int | None:

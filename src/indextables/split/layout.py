@@ -1,7 +1,7 @@
 """Where things stand in a split, and the seal that proves it.
 
-    PAR1 | row groups | index members | seal | page table | term filter | page indexes | Parquet footer | PAR1
-                                      ^ footer start                                                  footer end ^
+    PAR1 | row groups | index members | fine filter | seal | page table | term filter | page indexes | footer | PAR1
+                                                    ^ footer start                                        footer end ^
 
 The directory is JSON in the Parquet footer, under the key `indextables.split`. The seal stands where the footer's range
 starts: the split's id, the file's length, and a hash of everything behind it, so of the page table, the filter and the
@@ -88,6 +88,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     members: list[Member]
     page_table: Member
     term_filter: Member | None = None
+    fine_filter: Member | None = None
 
 
 def corrupt(key: str, reason: str) -> CorruptSplitError:
@@ -186,7 +187,8 @@ def _check_members(directory: Directory, key: str) -> None:
             raise corrupt(key, f"a member's name {problem}")
     if len({member.name.casefold() for member in members}) != len(members):
         raise corrupt(key, "two of its members have one name")
-    _check_places(members, len(MAGIC), directory.footer_start_offset, key)
+    before = [*members, *([] if directory.fine_filter is None else [directory.fine_filter])]
+    _check_places(before, len(MAGIC), directory.footer_start_offset, key)
     behind = [directory.page_table, *([] if directory.term_filter is None else [directory.term_filter])]
     _check_places(behind, directory.footer_start_offset + SEAL_BYTES, 1 << 63, key)
     if sum(member.raw_length for member in members) > plain_limit(

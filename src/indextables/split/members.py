@@ -7,6 +7,7 @@ over, and no more is unpacked than the split's directory said.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import zlib
@@ -21,10 +22,11 @@ from indextables.split.layout import Member, Piece, check_crc, corrupt, member_n
 
 ReadRanges = Callable[[Sequence[tuple[int, int]]], list[bytes]]
 
-_PURPOSE = "member-packing"
+_PACKING = "member-packing"
+_EXTRACTING = "member-extraction"
 _WORKERS = min(8, os.cpu_count() or 1)
+_READERS = 8  # they mostly wait for a store
 _PIECE_BYTES = 4 << 20
-_WAVE_BYTES = 64 << 20
 _LEVEL = 3
 _WORTH_PACKING = 0.9
 
@@ -66,10 +68,8 @@ def extract_members(members: Sequence[Member], into: str, key: str, read: ReadRa
     """
     for member in members:
         os.close(os.open(_path(into, member), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-    for wave in _waves(members):
-        stored = read([(part.start, part.start + part.piece.length) for part in wave])
-        work = list(zip(wave, stored, strict=True))
-        SHARED_POOLS.map(_PURPOSE, lambda item: _extract_piece(*item, into, key), work, workers=_WORKERS)
+    work = functools.partial(_extract_piece, into=into, key=key, read=read)
+    SHARED_POOLS.map(_EXTRACTING, work, list(_parts(members)), workers=_READERS)
     return {member.name: member.raw_crc32 for member in members}
 
 
@@ -87,25 +87,11 @@ def _packed_pieces(path: str) -> Iterator[tuple[bytes, bytes]]:
     with open(path, "rb") as source:
         pieces = iter(lambda: source.read(_PIECE_BYTES), b"")
         while wave := list(itertools.islice(pieces, _WORKERS)):
-            yield from zip(wave, SHARED_POOLS.map(_PURPOSE, _pack, wave, workers=_WORKERS), strict=True)
+            yield from zip(wave, SHARED_POOLS.map(_PACKING, _pack, wave, workers=_WORKERS), strict=True)
 
 
 def _pack(data: bytes) -> bytes:
     return bytes(pa.Codec("zstd", compression_level=_LEVEL).compress(data, asbytes=True))
-
-
-def _waves(members: Sequence[Member]) -> Iterator[list[_Part]]:
-    """All pieces, as many together as may be held in memory."""
-    wave: list[_Part] = []
-    num_bytes = 0
-    for part in _parts(members):
-        if wave and num_bytes + part.piece.length > _WAVE_BYTES:
-            yield wave
-            wave, num_bytes = [], 0
-        wave.append(part)
-        num_bytes += part.piece.length
-    if wave:
-        yield wave
 
 
 def _parts(members: Sequence[Member]) -> Iterator[_Part]:
@@ -117,8 +103,9 @@ def _parts(members: Sequence[Member]) -> Iterator[_Part]:
             raw_start += piece.raw_length
 
 
-def _extract_piece(part: _Part, stored: bytes, into: str, key: str) -> None:
+def _extract_piece(part: _Part, *, into: str, key: str, read: ReadRanges) -> None:
     name, piece = part.member.name, part.piece
+    (stored,) = read([(part.start, part.start + piece.length)])
     check_crc(stored, piece.crc32, key, f"its member `{name}`")
     handle = os.open(_path(into, part.member), os.O_WRONLY | os.O_NOFOLLOW)
     try:

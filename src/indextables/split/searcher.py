@@ -103,13 +103,25 @@ class SplitSearcher:
         return compile_query(tree, self.searchable, self._schema, text=text)
 
     def _is_ruled_out(self, tree: Node) -> bool:
-        known = self._term_filter
+        """Whether the split surely holds no row of a query. The fine filter is only asked instead of an index that is
+        still to be fetched."""
+        if self._index is not None:
+            return self._is_ruled_out_by(self._term_filter, tree)
+        return self._is_ruled_out_by(self._term_filter, tree) or (
+            not self._cache.holds(self._identity) and self._is_ruled_out_by(self._fine_filter, tree)
+        )
+
+    def _is_ruled_out_by(self, known: TermFilter | None, tree: Node) -> bool:
         return known is not None and not may_match(tree, self.searchable, known.may_contain)
 
     @functools.cached_property
     def _term_filter(self) -> TermFilter | None:
         """Another engine may have made other terms."""
         return self.split.term_filter() if is_readable(self.split.directory) else None
+
+    @functools.cached_property
+    def _fine_filter(self) -> TermFilter | None:
+        return self.split.fine_filter() if is_readable(self.split.directory) else None
 
     def _opened(self) -> _OpenIndex:
         """Threads that come at once may open it twice: one of the two is let go of."""

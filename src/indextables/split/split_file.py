@@ -127,11 +127,13 @@ class SplitFileWriter:
         tokenizers: dict[str, Any],
         segments: Sequence[Segment],
         term_filter: bytes | None,
+        fine_filter: bytes | None = None,
     ) -> FinishedSplit:
         """Append the index, the filter and the footer, and seal them. The file is then whole."""
         writer = self._flush(last=True)
         pages = find_pages(self._path, int(self._sink.tell()), self._group_sizes, self._leaf_counts)
         members = write_members(self._sink, index_directory, index_files)
+        fine = None if fine_filter is None else write_bytes(self._sink, "fine-filter", fine_filter)
         footer_start = int(self._sink.tell())
         self._sink.write(bytes(layout.SEAL_BYTES))
         page_table = write_bytes(self._sink, "page-table", encode_page_table(pages))
@@ -149,6 +151,7 @@ class SplitFileWriter:
             members=members,
             page_table=page_table,
             term_filter=stored,
+            fine_filter=fine,
         )
         text = layout.encode_directory(directory)
         layout.decode_directory(text, self._path)  # what could not be read back is not written
@@ -254,10 +257,19 @@ class SplitFile:
     def term_filter(self) -> TermFilter | None:
         """Which terms the split may hold; `None` where nothing is known."""
         member = self.directory.term_filter
+        return None if member is None else self._filter(self._from_tail(member))
+
+    def fine_filter(self) -> TermFilter | None:
+        """The same with fewer doubts, by another read."""
+        member = self.directory.fine_filter
         if member is None:
             return None
+        (stored,) = self._read([(member.offset, member.end)])
+        return self._filter(self._verified(member, stored))
+
+    def _filter(self, data: bytes | memoryview) -> TermFilter | None:
         try:
-            return TermFilter.from_bytes(self._from_tail(member))
+            return TermFilter.from_bytes(data)
         except ValueError as error:
             raise corrupt(self.key, str(error)) from error
 
@@ -281,9 +293,11 @@ class SplitFile:
         start, end = member.offset - self._tail_start, member.end - self._tail_start
         if not 0 <= start <= end <= len(self._tail) or end - start != member.raw_length:
             raise corrupt(self.key, "a part of its footer stands outside it")
-        stored = memoryview(self._tail)[start:end]
+        return self._verified(member, memoryview(self._tail)[start:end])
+
+    def _verified(self, member: Member, stored: bytes | memoryview) -> memoryview:
         layout.check_crc(stored, member.raw_crc32, self.key, f"its {member.name.replace('-', ' ')}")
-        return stored
+        return memoryview(stored)
 
     def _read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         return _read_ranges(self._store, self.key, self.size, ranges)

@@ -26,7 +26,7 @@ from indextables.split.fields import FieldMap, map_fields
 from indextables.split.indexing import BuiltIndex, IndexBuilder, remove_directory
 from indextables.split.split_file import SplitFileWriter
 from indextables.split.statistics import StatisticsCollector
-from indextables.split.term_filter import TermFilterBuilder
+from indextables.split.term_filter import FINE, ROUGH, TermFilterBuilder
 from indextables.split.terms import distinct_terms, filtered_fields
 from indextables.store import ObjectStore
 
@@ -174,7 +174,7 @@ class NewSplit:
     def put(self, *, num_merge_ops: int) -> Add:
         """Finish the split and put it into the store, by one put; gives its add action."""
         plan = self._plan
-        built, terms = self._finish_both()
+        built, rough, fine = self._finish_all()
         finished = self._file.finish(
             self._index_directory,
             built.files,
@@ -183,7 +183,8 @@ class NewSplit:
             doc_mapping=plan.fields.to_json(),
             tokenizers={field.name: field.tokenizer for field in plan.fields.fields},
             segments=built.segments,
-            term_filter=terms,
+            term_filter=rough,
+            fine_filter=fine,
         )
         path = split_path(plan.partition_columns, plan.partition_values, finished.split_id)
         plan.store.put_file(path, self._path)
@@ -207,12 +208,13 @@ class NewSplit:
             uncompressed_size_bytes=finished.uncompressed_size_bytes,
         )
 
-    def _finish_both(self) -> tuple[BuiltIndex, bytes]:
-        """The index, which is the engine's work, and beside it the filter of its terms."""
+    def _finish_all(self) -> tuple[BuiltIndex, bytes, bytes]:
+        """The index, which is the engine's work, and beside it the filters of its terms."""
         salt = int(self._file.split_id[:8], 16)
-        work: list[Callable[[], Any]] = [self._index.finish, functools.partial(self._terms.to_bytes, salt=salt)]
-        built, terms = SHARED_POOLS.map(_FINISHING, lambda finish: finish(), work, workers=len(work))
-        return built, terms
+        filters = [functools.partial(self._terms.to_bytes, fineness, salt=salt) for fineness in (ROUGH, FINE)]
+        work: list[Callable[[], Any]] = [self._index.finish, *filters]
+        built, rough, fine = SHARED_POOLS.map(_FINISHING, lambda finish: finish(), work, workers=2)
+        return built, rough, fine
 
     def close(self) -> None:
         """Take everything away that is on local disk."""
