@@ -39,7 +39,7 @@ demo: setup ## Commit from several processes, travel in time and show the log; t
 	$(BIN)/python examples/log_tour.py
 	$(BIN)/python examples/search_tour.py
 
-bench: setup ## Measure beside delta-rs and pyiceberg in one run, and print the ratios
+bench: setup ## Measure beside delta-rs, pyiceberg, Lance, SQLite and DuckDB in one run, and print the ratios
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python -m bench
 

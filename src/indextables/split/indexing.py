@@ -210,7 +210,7 @@ def remove_directory(directory: str) -> None:
 
 def _add_field(builder: tantivy.SchemaBuilder, field: IndexField) -> None:
     if field.kind in _NUMBERS:
-        # A fast column finds numbers well enough; terms of them took a fifth of an index, and of the time to build it.
+        # A fast column finds numbers well enough, and terms of them would take a good part of the index.
         _NUMBERS[field.kind](builder, field.name, indexed=not field.is_fast_number, fast=field.fast)
         return
     add = builder.add_json_field if field.kind is Kind.JSON else builder.add_text_field
