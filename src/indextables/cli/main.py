@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import logging
+import os
 import platform
 import sys
 import traceback
@@ -59,7 +60,9 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
         except KeyboardInterrupt:
             ctx.exit(_INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -69,7 +72,16 @@ class _Commands(click.Group):
                 raise
             if ctx.params["verbose"]:
                 click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+            _drop_unwritten()
             raise _failure(error) from error
+
+
+def _drop_unwritten() -> None:
+    """Let go of output that cannot be written: Python would try again at its end, and exit with a code of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Failure(click.ClickException):

@@ -17,7 +17,6 @@ from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
-from datafusion import SessionConfig, SessionContext
 
 from indextables.errors import CheckpointCorruptionError, CheckpointWriteError
 from indextables.protocol import avro_container
@@ -178,6 +177,9 @@ def _batches(files: pa.Table) -> Iterator[pa.RecordBatch]:
 def _read_avro(path: str, columns: Sequence[str] | None) -> Any:
     """As a URL, since a path's brackets and stars would be patterns."""
     url = "file://" + urllib.parse.quote(os.path.abspath(path))
+    # Importing it takes longer than most commands.
+    from datafusion import SessionConfig, SessionContext
+
     context = SessionContext(SessionConfig().with_target_partitions(1))
     try:
         frame = context.read_avro(url, file_extension="")

@@ -143,7 +143,7 @@ class CloudStore:
             raise self._translated(error, verb, key) from None
 
     def _translated(self, error: Exception, verb: str, key: str) -> StorageError:
-        said = " ".join(redact(str(error), secret_values(self._config)).split()).partition(" Debug source:")[0]
+        said = " ".join(redact(str(error), secret_values(self._config)).split())
         message = f"cannot {verb} `{key}` in `{self.location.url}`: {said[:_MOST_SAID]}"
         if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
             return ObjectExistsError(message)
