@@ -6,7 +6,9 @@ import base64
 import contextlib
 import datetime
 import decimal
+import gc
 import os
+import weakref
 
 import pyarrow as pa
 import pytest
@@ -172,3 +174,24 @@ def test_structs_are_read_back(fields, text, count) -> None:
     assert read_list_spans(outer.data, 2) == [(numbers, inner.data)] * count
     with pytest.raises(ValueError, match="cut off"):
         read_struct(inner.data[:-1])
+
+
+@pytest.mark.parametrize("struct_first", [True, False])
+@pytest.mark.parametrize("values", [lambda row: row, lambda row: f"t{row}", lambda row: row % 3])
+def test_a_column_that_is_called_like_a_part_of_another(tmp_path, struct_first, values) -> None:
+    struct = pa.array([{"a": values(row + 1), "b": row} for row in range(3_000)])
+    flat = pa.array(range(3_000)) if isinstance(values(1), str) else pa.array([f"x{row}" for row in range(3_000)])
+    columns = {"s": struct, "s.a": flat} if struct_first else {"s.a": flat, "s": struct}
+    table = pa.table({**columns, "l": pa.array([[row] for row in range(3_000)]), "l.list.element": flat})
+    split = open_split(tmp_path, write_split(str(tmp_path), table))
+    assert read_rows(split).equals(table)
+    assert read_rows(split, [7, 2_900]).equals(table.take(pa.array([7, 2_900])))
+
+
+def test_nothing_keeps_a_split_that_was_read(tmp_path) -> None:
+    split = open_split(tmp_path, write_split(str(tmp_path), pa.table({"n": range(10)})))
+    read_rows(split, [1])
+    gone = weakref.ref(split._rows._column("n"))
+    del split
+    gc.collect()
+    assert gone() is None

@@ -222,20 +222,23 @@ class ColumnReader:
         fields = {5: thrift.i64(num_values), 6: length, 7: length, 9: thrift.i64(offset + pick.dictionary_bytes)}
         if pick.dictionary_bytes:
             fields[11] = thrift.i64(offset)
-        return thrift.struct({2: thrift.i64(offset), 3: thrift.struct(fields, self._chunk_head(pick.leaf), 4)})
+        return thrift.struct({2: thrift.i64(offset), 3: thrift.struct(fields, self._chunk_heads[pick.leaf], 4)})
 
-    @functools.cache  # noqa: B019 - lives as long as the split
-    def _chunk_head(self, leaf: int) -> bytes:
-        column = self._metadata.row_group(0).column(leaf)
-        path = [element.fields[_NAME] for element in self._elements]
-        return thrift.begin_struct(
-            {
+    @functools.cached_property
+    def _chunk_heads(self) -> dict[int, bytes]:
+        """What every chunk of a leaf begins with in a footer."""
+        path = thrift.list_of(thrift.binary(element.fields[_NAME]) for element in self._elements)
+        heads = {}
+        for leaf in self._leaves:
+            column = self._metadata.row_group(0).column(leaf)
+            fields = {
                 1: thrift.i32(_TYPES.index(column.physical_type)),
                 2: thrift.list_of([thrift.i32(0)]),
-                3: thrift.list_of(thrift.binary(name) for name in path),
+                3: path,
                 4: thrift.i32(_CODECS[column.compression]),
             }
-        )
+            heads[leaf] = thrift.begin_struct(fields)
+        return heads
 
     @functools.cached_property
     def _schema(self) -> list[thrift.Encoded]:

@@ -6,6 +6,7 @@ that what packing would hardly make smaller is left as it is.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Collection
 from typing import Any
 
@@ -29,15 +30,18 @@ def writer_options(sample: pa.Table, columns: pq.ParquetSchema, long_texts: Coll
     """The options of Arrow's writer. `columns` are those of the file; those of `long_texts` get no statistics."""
     leaves = dict(zip(sample.schema.names, leaf_ranges(sample.schema), strict=True))
     paths = [columns.column(leaf).path for leaf in range(sum(map(len, leaves.values())))]
-    dictionaries = {leaf for name in _repeated(sample, 2) for leaf in leaves[name]}
+    # Arrow goes by paths, and a column `a.b` has that of a struct's: what fits one of them may not fit the other.
+    times = collections.Counter(paths)
+    unclear = {leaf for leaf, path in enumerate(paths) if times[path] > 1}
+    dictionaries = {leaf for name in _repeated(sample, 2) for leaf in leaves[name]} - unclear
     whole = {
         leaf
         for leaf in range(len(paths))
-        if leaf not in dictionaries and columns.column(leaf).physical_type in _WHOLE_TYPES
+        if leaf not in dictionaries | unclear and columns.column(leaf).physical_type in _WHOLE_TYPES
     }
-    codes = {leaf for name in _repeated(sample, _FEW) if _is_short(sample[name]) for leaf in leaves[name]}
+    codes = {leaf for name in _repeated(sample, _FEW) if _is_short(sample[name]) for leaf in leaves[name]} - unclear
     unsummed = {leaf for name in long_texts for leaf in leaves[name]}
-    packed = [path for leaf, path in enumerate(paths) if leaf not in whole | codes]
+    packed = {path for leaf, path in enumerate(paths) if leaf not in whole | codes}
     return {
         "compression": {path: "zstd" if path in packed else "none" for path in paths},
         "compression_level": dict.fromkeys(packed, _COMPRESSION_LEVEL),

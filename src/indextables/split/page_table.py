@@ -44,7 +44,6 @@ class PageTable:
     def __init__(self, data: bytes | memoryview) -> None:
         """A `ValueError` where the bytes are no such table."""
         self._data = data
-        self._num_pages = 0
         if len(data) < 2 * _WORD:
             raise ValueError("it is too short")
         (self.num_chunks,) = struct.unpack_from("<I", data)
@@ -53,10 +52,10 @@ class PageTable:
             raise ValueError("it is too short")
         self._starts = struct.unpack_from(f"<{self.num_chunks + 1}I", data, _WORD)
         self._checksums = struct.unpack_from(f"<{self.num_chunks}I", data, (self.num_chunks + 2) * _WORD)
-        self._num_pages = self._starts[-1]
-        if len(data) != head + 3 * _WORD * self._num_pages or list(self._starts) != sorted(self._starts):
+        num_pages = self._starts[-1]
+        if len(data) != head + 3 * _WORD * num_pages or list(self._starts) != sorted(self._starts):
             raise ValueError("its length does not fit")
-        self._arrays = [head + array * _WORD * self._num_pages for array in range(3)]
+        self._arrays = [head + array * _WORD * num_pages for array in range(3)]
 
     def pages(self, chunk: int) -> Pages:
         """The pages of a chunk."""
