@@ -27,7 +27,8 @@ _SHORT_BYTES = 32
 
 
 def writer_options(sample: pa.Table, columns: pq.ParquetSchema, long_texts: Collection[str]) -> dict[str, Any]:
-    """The options of Arrow's writer. `columns` are those of the file; those of `long_texts` get no statistics."""
+    """The options of Arrow's writer. `columns` are those of the file; those of `long_texts` and floats get no
+    statistics."""
     leaves = dict(zip(sample.schema.names, leaf_ranges(sample.schema), strict=True))
     paths = [columns.column(leaf).path for leaf in range(sum(map(len, leaves.values())))]
     # Arrow goes by paths, and a column `a.b` has that of a struct's: what fits one of them may not fit the other.
@@ -40,14 +41,16 @@ def writer_options(sample: pa.Table, columns: pq.ParquetSchema, long_texts: Coll
         if leaf not in dictionaries | unclear and columns.column(leaf).physical_type in _WHOLE_TYPES
     }
     codes = {leaf for name in _repeated(sample, _FEW) if _is_short(sample[name]) for leaf in leaves[name]} - unclear
-    unsummed = {leaf for name in long_texts for leaf in leaves[name]}
+    # Arrow leaves NaN out of bounds, by which a reader to whom it is the greatest of numbers would lose rows.
+    floats = {leaf for leaf in range(len(paths)) if _is_float(columns.column(leaf))}
+    unsummed = {paths[leaf] for leaf in floats | {leaf for name in long_texts for leaf in leaves[name]}}
     packed = {path for leaf, path in enumerate(paths) if leaf not in whole | codes}
     return {
         "compression": {path: "zstd" if path in packed else "none" for path in paths},
         "compression_level": dict.fromkeys(packed, _COMPRESSION_LEVEL),
         "use_dictionary": [paths[leaf] for leaf in dictionaries],
         "column_encoding": {paths[leaf]: _WHOLE_NUMBERS for leaf in whole},
-        "write_statistics": [path for leaf, path in enumerate(paths) if leaf not in unsummed],
+        "write_statistics": [path for path in paths if path not in unsummed],
         "data_page_version": "2.0",
         "data_page_size": _PAGE_BYTES,
         "max_rows_per_page": _MOST_PAGE_ROWS,
@@ -55,6 +58,10 @@ def writer_options(sample: pa.Table, columns: pq.ParquetSchema, long_texts: Coll
         "write_page_index": True,
         "write_page_checksum": True,
     }
+
+
+def _is_float(column: pq.ColumnSchema) -> bool:
+    return column.physical_type in ("FLOAT", "DOUBLE") or column.logical_type.type == "FLOAT16"
 
 
 def _repeated(sample: pa.Table, times: int) -> set[str]:
