@@ -39,7 +39,7 @@ from indextables.log.reader import LogReader
 from indextables.log.replay import VersionFile
 from indextables.log.segment import version_files
 from indextables.log.skips import FileList, in_cooldown, without_paths
-from indextables.log.snapshot import Snapshot
+from indextables.log.snapshot import Head, Snapshot
 from indextables.log.time_travel import version_at
 from indextables.log.transaction import CommitResult, Transaction
 from indextables.protocol.actions import Action, Add, Metadata, Protocol, Skip
@@ -47,7 +47,7 @@ from indextables.protocol.features import protocol_for
 from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
 from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
 from indextables.scan.files import partition_bounds, pruned_files, stream_files
-from indextables.scan.partition_choice import PartitionChoice
+from indextables.scan.scopes import scope_of_partitions, scope_of_predicate
 from indextables.state.checkpointer import Checkpointer
 from indextables.state.reader import StateReader
 from indextables.store import ObjectStore, open_store
@@ -133,9 +133,20 @@ class TransactionLog:
 
     # Committing
 
-    def add_files(self, adds: Iterable[Add], *, application_id: str | None = None, batch_id: int | None = None) -> int:
-        """Append files, and answer with the version that holds them. A streaming batch is committed once."""
-        operation = Append(self._checked(adds), _batch(application_id, batch_id))
+    def add_files(
+        self,
+        adds: Iterable[Add],
+        *,
+        made_for: Head | None = None,
+        application_id: str | None = None,
+        batch_id: int | None = None,
+    ) -> int:
+        """Append files, and answer with the version that holds them. A streaming batch is committed once.
+
+        `made_for` is what the table was when the files were written: the commit fails where the table was made anew or
+        has another schema or partitioning since.
+        """
+        operation = Append(self._checked(adds), _batch(application_id, batch_id), made_for)
         return self._commit(operation).version
 
     def overwrite_files(
@@ -143,18 +154,22 @@ class TransactionLog:
         adds: Iterable[Add],
         *,
         where: str | None = None,
+        dynamic: bool = False,
         if_version: int | None = None,
+        made_for: Head | None = None,
         application_id: str | None = None,
         batch_id: int | None = None,
     ) -> int:
         """Replace all that was committed before by other files. `if_version`: fail where the table has moved.
 
         With `where`, a predicate on partition columns, only the files that it is true of are replaced. It has to be
-        true of every new file too.
+        true of every new file too. With `dynamic` only the partitions that the new files are of are replaced, and
+        without new files nothing is done; a table without partition columns is replaced as a whole. `made_for` is as
+        for `add_files`.
         """
         checked = self._checked(adds)
-        scope = None if where is None else _scope(where, checked)
-        operation = Overwrite(checked, if_version, _batch(application_id, batch_id), scope)
+        scope = self._scope(checked, where, dynamic=dynamic)
+        operation = Overwrite(checked, if_version, _batch(application_id, batch_id), scope, made_for)
         return self._commit(operation).version
 
     def replace_files(self, removed_paths: Iterable[str], adds: Iterable[Add]) -> int:
@@ -328,6 +343,15 @@ class TransactionLog:
     def _checked(self, adds: Iterable[Add]) -> list[Add]:
         return checked_adds(adds, self._known_metadata(), self._store.location)
 
+    def _scope(self, adds: Sequence[Add], where: str | None, *, dynamic: bool) -> Scope | None:
+        if where is not None and dynamic:
+            raise ConfigError(
+                "cannot overwrite by a predicate and by the partitions of the new files at once: give one of them"
+            )
+        if where is not None:
+            return scope_of_predicate(where, adds)
+        return scope_of_partitions(adds) if dynamic and self._known_metadata().partition_columns else None
+
     def _known_metadata(self) -> Metadata:
         known = self._reader.known_head() or self._reader.head()
         return known[1].metadata
@@ -350,17 +374,6 @@ def _batch(application_id: str | None, batch_id: int | None) -> Batch | None:
     if application_id is None or batch_id is None:
         raise ConfigError("cannot commit a streaming batch with only one of `application_id` and `batch_id`")
     return Batch(application_id, batch_id)
-
-
-def _scope(where: str, adds: Sequence[Add]) -> Scope:
-    """Judged anew by each version that is tried: as that one types its partition columns."""
-
-    def files(snapshot: Snapshot) -> pa.Table:
-        choice = PartitionChoice(where, snapshot)
-        choice.check(add.partition_values for add in adds)
-        return choice.files(snapshot)
-
-    return Scope(where, files)
 
 
 def _moment_ms(timestamp: str | datetime.datetime | int) -> int:

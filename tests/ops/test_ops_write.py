@@ -13,7 +13,6 @@ from hypothesis import given, settings
 
 import indextables as it
 from indextables.errors import CommitConflictError, CommitStateUnknownError, SchemaError
-from indextables.ops import write
 from indextables.ops.partitioning import by_partition
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("day", pa.date32()), ("message", pa.string())])
@@ -60,12 +59,6 @@ def test_an_overwrite_takes_the_place_of_everything(table) -> None:
     assert content(table) == [7]
     assert len(splits(table)) == 4, "what was not committed is deleted; what was replaced stays for time travel"
     assert content(it.Table.open(table.url, version=1)) == [1, 2, 3]
-
-
-def test_more_partitions_than_may_be_open_at_once(table, monkeypatch) -> None:
-    monkeypatch.setattr(write, "_MOST_OPEN_PARTITIONS", 2)
-    table.append(rows(*range(30)).to_batches(max_chunksize=10))
-    assert content(table) == list(range(30))
 
 
 def test_what_does_not_fit_leaves_nothing(table) -> None:

@@ -63,10 +63,14 @@ class Operation(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Append:
-    """Add files. Never looks at the files that are there."""
+    """Add files. Never looks at the files that are there.
+
+    `made_for` is what the files were written for, where that was read before the commit began; it must fit still.
+    """
 
     adds: Sequence[Add]
     batch: Batch | None = None
+    made_for: Head | None = None
     name: str = "WRITE"
 
     @property
@@ -76,38 +80,47 @@ class Append:
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
         if done := _committed_before(self.batch, now):
             return done
-        if conflict := rows_fit(start, now):
+        if conflict := rows_fit(self.made_for or start, now):
             return conflict
         return Plan(_with_mappings(self.adds, now), {"mode": "Append"})
 
 
 class Scope(NamedTuple):
-    """The part of a table that an operation is about: a predicate, and which of a snapshot's files it is true of."""
+    """The part of a table that an operation is about: how the history calls it, and which of a snapshot's files are of
+    it. With `needs_rows` an operation that brings no files changes nothing, and is no version."""
 
-    where: str
+    parameters: Mapping[str, str]
     files: Callable[[Snapshot], pa.Table]
+    needs_rows: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Overwrite:
-    """Remove every file that is live at the moment of the commit, or those of a part of the table, and add others."""
+    """Remove every file that is live at the moment of the commit, or those of a part of the table, and add others.
+
+    `made_for` is what the files were written for, where that was read before the commit began; it must fit still.
+    """
 
     adds: Sequence[Add]
     if_version: int | None = None
     batch: Batch | None = None
     scope: Scope | None = None
+    made_for: Head | None = None
     name: str = "WRITE"
     needs_files: bool = True
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
         if done := _committed_before(self.batch, now):
             return done
-        conflict = rows_fit(start, now) or (still_at(self.if_version, now) if self.if_version is not None else None)
+        fits = rows_fit(self.made_for or start, now)
+        conflict = fits or (still_at(self.if_version, now) if self.if_version is not None else None)
         if conflict:
             return conflict
+        if self.scope is not None and self.scope.needs_rows and not self.adds:
+            return Done(now.version)
         snapshot = _snapshot(now)
         files = snapshot.files if self.scope is None else self.scope.files(snapshot)
-        part = {} if self.scope is None else {"predicate": self.scope.where}
+        part = {} if self.scope is None else self.scope.parameters
         removes = _removes(files, timestamp_ms, data_change=True)
         return Plan([*removes, *_with_mappings(self.adds, now)], {"mode": "Overwrite", **part})
 

@@ -1,0 +1,133 @@
+"""Rows that wait on local disk, a file for each partition, until its turn comes.
+
+At most one file is open at a time, and memory holds a bounded number of bytes whatever the number of partitions. The
+directory is made with the first rows and removed when it is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from indextables.errors import StorageError
+from indextables.ops.partitioning import PartitionValues
+
+_MOST_BYTES_IN_MEMORY = 32_000_000
+_ROWS_AT_ONCE = 8_192
+_BYTES_AT_ONCE = 16_000_000
+
+
+class SpilledRows:
+    """The rows of many partitions. Use it in a `with`; the rows have one schema, without dictionaries."""
+
+    def __init__(self, schema: pa.Schema, directory: str | None) -> None:
+        self._schema = schema
+        self._parent = directory
+        self._directory: str | None = None
+        self._waiting: dict[tuple[str | None, ...], _Waiting] = {}
+        self._num_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def add(self, values: PartitionValues, rows: pa.RecordBatch) -> None:
+        """Keep rows of a partition."""
+        key = tuple(values.values())
+        if key not in self._waiting:
+            self._waiting[key] = _Waiting(values, str(len(self._waiting)))
+        # A slice would keep all the rows that it was cut from: in memory, and where it is nested in its message too.
+        message = rows.take(pa.arange(0, rows.num_rows)).serialize()
+        self._waiting[key].messages.append(message)
+        self._waiting[key].num_rows += rows.num_rows
+        self._num_bytes += message.size
+        if self._num_bytes >= _MOST_BYTES_IN_MEMORY:
+            self._empty_memory()
+
+    def drain(self) -> Iterator[tuple[PartitionValues, Iterator[pa.RecordBatch]]]:
+        """The partitions one after the other, in the order in which they came, each with its rows in their order."""
+        while self._waiting:
+            waiting = self._waiting.pop(next(iter(self._waiting)))
+            yield waiting.values, _larger(self._rows(waiting))
+
+    def _rows(self, waiting: _Waiting) -> Iterator[pa.RecordBatch]:
+        num_rows = 0
+        with _local_disk("read"):
+            for message in self._messages(waiting):
+                batch = pa.ipc.read_record_batch(message, self._schema)
+                num_rows += batch.num_rows
+                yield batch
+        if num_rows != waiting.num_rows:
+            raise StorageError(
+                f"cannot read rows that wait on local disk: {num_rows} of {waiting.num_rows} rows are left of a file"
+            )
+
+    def _messages(self, waiting: _Waiting) -> Iterator[pa.Message]:
+        if waiting.is_on_disk:
+            with pa.OSFile(self._path(waiting)) as file:
+                yield from pa.ipc.MessageReader.open_stream(file)
+            os.unlink(self._path(waiting))
+        yield from map(pa.ipc.read_message, waiting.messages)
+
+    def _empty_memory(self) -> None:
+        with _local_disk("write"):
+            if self._directory is None:
+                self._directory = tempfile.mkdtemp(prefix="indextables-rows-", dir=self._parent)
+            for waiting in self._waiting.values():
+                if waiting.messages:
+                    with open(self._path(waiting), "ab") as file:
+                        file.writelines(waiting.messages)
+                    waiting.messages.clear()
+                    waiting.is_on_disk = True
+        self._num_bytes = 0
+
+    def _path(self, waiting: _Waiting) -> str:
+        assert self._directory is not None  # noqa: S101 - there is a directory once anything is on disk
+        return os.path.join(self._directory, waiting.name)
+
+
+class _Waiting:
+    """What waits of one partition: first what is in its file, and then what is in memory."""
+
+    def __init__(self, values: PartitionValues, name: str) -> None:
+        self.values = values
+        self.name = name
+        self.num_rows = 0
+        self.messages: list[pa.Buffer] = []
+        self.is_on_disk = False
+
+
+def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are worth a call each."""
+    held: list[pa.RecordBatch] = []
+    num_rows = num_bytes = 0
+    for batch in batches:
+        held.append(batch)
+        num_rows += batch.num_rows
+        num_bytes += batch.nbytes
+        if num_rows >= _ROWS_AT_ONCE or num_bytes >= _BYTES_AT_ONCE:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, num_rows, num_bytes = [], 0, 0
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+@contextlib.contextmanager
+def _local_disk(verb: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise StorageError(
+            f"cannot {verb} rows that wait on local disk: {error}",
+            hint="is the disk of `indexWriter.tempDirectoryPath` full?",
+        ) from error
