@@ -14,6 +14,7 @@ import indextables as it
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("suite")
 
+SPARK_TESTS = ("tests/spark/", "tests/split/test_other_engines.py")
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
 
 
@@ -54,6 +55,18 @@ def log(tmp_path) -> it.TransactionLog:
     log = it.TransactionLog(tmp_path / "table")
     log.initialize(SCHEMA)
     return log
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """All tests of Spark go to one process, which has one Java: a start takes seconds, and memory."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneProcessForSpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith(SPARK_TESTS) else nodeid
+
+    return OneProcessForSpark(config, log)
 
 
 def pytest_addoption(parser) -> None:

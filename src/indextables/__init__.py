@@ -6,11 +6,23 @@ log = it.TransactionLog("/data/logs")
 log.list_files()
 """
 
-from indextables import errors
+from typing import TYPE_CHECKING, Any
+
+from indextables import errors, spark
 from indextables._version import __version__
 from indextables.protocol import actions
 from indextables.split.snippets import Snippet
 from indextables.table import Table
 from indextables.transaction_log import TransactionLog
 
-__all__ = ["Snippet", "Table", "TransactionLog", "__version__", "actions", "errors"]
+if TYPE_CHECKING:
+    from indextables.spark.enabling import enable
+    from indextables.spark.reading import read
+
+__all__ = ["Snippet", "Table", "TransactionLog", "__version__", "actions", "enable", "errors", "read", "spark"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("enable", "read"):  # they import PySpark, which is optional
+        return getattr(spark, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

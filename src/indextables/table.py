@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -26,6 +26,9 @@ from indextables.scan.files import prune_table
 from indextables.split.open_splits import OpenSplits
 from indextables.split.snippets import Snippet
 from indextables.transaction_log import TransactionLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Table:
@@ -85,6 +88,11 @@ class Table:
     def log(self) -> TransactionLog:
         """The table's transaction log."""
         return self._log
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the log says of the table at this version."""
+        return self._snapshot
 
     @property
     def url(self) -> str:
@@ -226,6 +234,15 @@ class Table:
     def _moved(self, version: int) -> int:
         self.refresh()
         return version
+
+    def to_spark(
+        self, spark: SparkSession, *, where: str | None = None, columns: Sequence[str] | None = None
+    ) -> DataFrame:
+        """The rows of this version as a DataFrame: Spark's own Parquet scan over the live splits that `where` does not
+        rule out. Rows that it is not true of are left out too."""
+        from indextables.spark.native import to_spark
+
+        return to_spark(self, spark, where=where, columns=columns)
 
     def history(self, *, limit: int | None = None) -> pa.Table:
         """A row per version, the newest first."""

@@ -82,6 +82,8 @@ DEFAULTS: dict[str, object] = {
     "write.targetSplitSize": 1 << 30,
     "write.optimizeWrite.enabled": False,
     "write.optimizeWrite.targetSplitSize": 1 << 30,
+    "read.maxPartitionBytes": 128 << 20,
+    "read.minPartitions": None,
     "cache.disk.enabled": True,
     "cache.disk.path": None,
     "cache.disk.maxSize": 10 << 30,

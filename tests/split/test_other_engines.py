@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import shutil
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -18,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.spark_sessions import spark_session
 
 from indextables.config import Config
 from indextables.split import combined_index
@@ -122,42 +120,8 @@ def splits(tmp_path_factory) -> Splits:
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory) -> Iterator[Any]:
     """A local Spark, whose Java process ends with the tests."""
-    pytest.importorskip("pyspark", reason="pyspark is not installed")
-    if shutil.which("java", path=_java_path()) is None:
-        pytest.skip("Spark needs Java, which is not on the path")
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    place = str(tmp_path_factory.mktemp("spark"))
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={place}",
-        "spark.local.dir": place,
-        "spark.sql.warehouse.dir": os.path.join(place, "warehouse"),
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    with mock.patch.dict(os.environ, {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}):
-        builder = SparkSession.builder.master("local[1]").appName("tests")
-        session = builder.config(map=settings).getOrCreate()
-    try:
+    with spark_session(str(tmp_path_factory.mktemp("spark"))) as session:
         yield session
-    finally:
-        gateway = session.sparkContext._gateway
-        session.stop()
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(timeout=60)
-        SparkContext._gateway = SparkContext._jvm = None
-
-
-def _java_path() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin") if home else os.environ.get("PATH", "")
 
 
 def test_splits_have_row_groups_and_segments_to_try(splits) -> None:

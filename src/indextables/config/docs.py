@@ -23,6 +23,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Purge", ("purge", "purgeOnWrite")),
     ("Merge", ("merge", "mergeOnWrite")),
     ("Writing", ("indexWriter", "write")),
+    ("Reading with Spark", ("read",)),
     ("Cache on disk", ("cache",)),
     ("Indexing", ("indexing",)),
     ("Storage", ("store",)),

@@ -230,6 +230,29 @@ WRITE_OPTIMIZE_WRITE_TARGET_SPLIT_SIZE = size(
     "write.optimizeWrite.targetSplitSize", "Size of split that such a shuffle aims at.", default="1G"
 )
 
+# Reading with Spark
+
+READ_MAX_PARTITION_BYTES = size(
+    "read.maxPartitionBytes", "Bytes of splits that one Spark task reads, unless one split is larger.", default="128M"
+)
+READ_MIN_PARTITIONS = Setting[int | None](
+    "read.minPartitions",
+    Maybe(Int(low=1), "auto"),
+    None,
+    "Spark tasks that a read aims at when its splits are small; `auto` is twice the cores of the driver's host.",
+)
+
+SEARCH_DRIVER_MAX_ROWS = whole(
+    "search.driver.maxRows",
+    "Rows up to which Spark's driver answers a search by itself; 0 leaves every search to tasks.",
+    default=10_000,
+    low=0,
+)
+SEARCH_DRIVER_MAX_SPLITS = whole("search.driver.maxSplits", "Splits that it asks at most for that.", default=64, low=0)
+SEARCH_DRIVER_MAX_FETCH = size(
+    "search.driver.maxFetch", "Bytes of indexes that it fetches at most for that.", default="256M", low="0"
+)
+
 # Cache on disk
 
 CACHE_DISK_ENABLED = switch("cache.disk.enabled", "Keep the index parts of splits on local disk.", default=True)

@@ -11,7 +11,7 @@ import functools
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -28,7 +28,7 @@ from indextables.errors import (
 from indextables.log.pools import SHARED_POOLS
 from indextables.log.snapshot import Snapshot
 from indextables.predicate import bind, parse_predicate, to_arrow
-from indextables.predicate.bound import bound_columns
+from indextables.predicate.bound import BoundPredicate, bound_columns
 from indextables.scan.files import prune_table
 from indextables.scan.partitions import files_exactly, is_partition
 from indextables.split.fields import FieldMap, map_fields
@@ -61,42 +61,28 @@ class Split(NamedTuple):
     footer_end_offset: int | None
 
 
-class Question:
-    """One question. `where` is what is left for rows to decide, None where that is nothing."""
+class SplitQuestion:
+    """One question to some splits, whoever chose them; the log is not needed. `where` is what rows decide, if any."""
 
     def __init__(
         self,
-        snapshot: Snapshot,
-        config: Config,
+        schema: pa.Schema,
         opened: OpenSplits,
         *,
+        splits: Sequence[Split] = (),
         query: str | None = None,
-        where: str | None = None,
-        bad_splits: str = "fail",
+        where: BoundPredicate | None = None,
+        skips: bool = False,
     ) -> None:
-        if bad_splits not in _BAD_SPLITS:
-            raise ConfigError(f"cannot treat bad splits as `{bad_splits}`: expected `fail` or `skip`")
-        self.snapshot = snapshot
-        self.config = config
-        self.schema = snapshot.schema
+        self.schema = schema
+        self.splits: Sequence[Split] = splits
         self.text = query or ""
         self.tree = None if query is None else parse_query(query)
-        self.where: Any = None
-        self.where_columns: tuple[str, ...] = ()
+        self.where: Any = None if where is None else to_arrow(where)
+        self.where_columns = () if where is None else _top_columns(where)
         self._opened = opened
-        self._skips = bad_splits == "skip"
+        self._skips = skips
         self._bad: dict[str, str] = {}
-        files = snapshot.files if where is None else self._filtered(snapshot, config, where)
-        found = enumerate(files.select(_FIELDS).to_pylist())
-        self.splits = tuple(Split(position=position, **file) for position, file in found)
-        if not self.splits:
-            self._check_query()
-
-    @functools.cached_property
-    def fields(self) -> FieldMap:
-        """How the table's columns are indexed, as its settings are now."""
-        in_force = self.config.with_properties(self.snapshot.metadata.configuration)
-        return map_fields(self.schema, in_force, self.snapshot.partition_columns)
 
     def ask(self, work: Callable[[Split], _T], splits: Sequence[Split] | None = None) -> list[tuple[Split, _T]]:
         """What some splits answer, or all, in their order; those that cannot be read are left out or are an error."""
@@ -114,27 +100,54 @@ class Question:
 
     def rows(self, split: Split, columns: Sequence[str], limit: int | None = None) -> pa.Table:
         """The rows that are found in a split, in their order; only the first of them are decoded under a limit."""
-        searcher = self.searcher(split)
-        read = list(dict.fromkeys([*columns, *self.where_columns]))
-        numbers = self._numbers(searcher, limit if self.where is None else None)
-        schema = pa.schema([self.schema.field(name) for name in read])
-        parts, missing = [schema.empty_table().select(columns)], limit
-        for batch in searcher.split.rows(numbers, read):
-            part = pa.Table.from_batches([batch], schema)
-            part = part if self.where is None else part.filter(self.where)
-            parts.append(part.select(columns).slice(0, missing))
+        numbers = self.row_numbers(split, limit if self.where is None else None)
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        parts, missing = [schema.empty_table()], limit
+        for part in self.stream(split, columns, numbers):
+            parts.append(part.slice(0, missing))
             if missing is not None:
                 missing -= parts[-1].num_rows
                 if not missing:
                     break
         return pa.concat_tables(parts)
 
+    def row_numbers(self, split: Split, limit: int | None = None) -> pa.Array[Any] | None:
+        """The rows that a query finds in a split, or the first of them, whatever a predicate says; None for all."""
+        searcher = self.searcher(split)
+        if self.tree is not None:
+            return searcher.row_numbers(self.tree, self.text, limit=limit)
+        if limit is None or limit >= searcher.split.num_rows:
+            return None
+        return _all_rows(limit)
+
+    def stream(
+        self,
+        split: Split,
+        columns: Sequence[str],
+        numbers: pa.Array[Any] | None,
+        beside: Mapping[str, pa.Array[Any]] | None = None,
+    ) -> Iterator[pa.Table]:
+        """Those of some rows of a split, or of all, that the predicate is true of, as they are read.
+
+        `beside` holds further columns, with a value for each of the numbers.
+        """
+        read = list(dict.fromkeys([*columns, *self.where_columns]))
+        schema = pa.schema([self.schema.field(name) for name in read])
+        start = 0
+        for batch in self.searcher(split).split.rows(numbers, read):
+            part = pa.Table.from_batches([batch], schema)
+            for name, values in (beside or {}).items():
+                part = part.append_column(name, values.slice(start, batch.num_rows))
+            start += batch.num_rows
+            part = part if self.where is None else part.filter(self.where)
+            yield part.select([*columns, *(beside or {})])
+
     def numbered(self, split: Split, columns: Sequence[str], hits: pa.Table | None = None) -> pa.Table:
         """Some columns of the rows that are found in a split, and their numbers as `_row`.
 
         `hits` is a table with a `_row`, in order, in the place of the query's own rows.
         """
-        numbers = self._numbers(self.searcher(split), None) if hits is None else hits[ROW].combine_chunks()
+        numbers = self.row_numbers(split) if hits is None else hits[ROW].combine_chunks()
         if hits is None:
             num_rows = self.searcher(split).split.num_rows
             hits = pa.table({ROW: _all_rows(num_rows) if numbers is None else numbers})
@@ -152,47 +165,6 @@ class Question:
         schema = pa.schema([self.schema.field(name) for name in columns])
         return pa.Table.from_batches(self.searcher(split).split.rows(numbers, columns), schema)
 
-    def warn(self) -> None:
-        """Say which splits were left out, once they all were asked."""
-        if not self._bad:
-            return
-        if len(self._bad) == len(self.splits):
-            self._check_query()
-        named = "; ".join(list(self._bad.values())[:_MOST_NAMED])
-        rest = len(self._bad) - _MOST_NAMED
-        message = (
-            f"the answer leaves out {len(self._bad)} of {len(self.splits)} splits, which could not be read: "
-            f"{named}{f'; and {rest} more' if rest > 0 else ''}"
-        )
-        warnings.warn(BadSplitWarning(message), stacklevel=4)
-
-    def _check_query(self) -> None:
-        if self.tree is not None:
-            fields = self._logged_fields() or self.fields
-            compile_query(self.tree, SearchableFields(fields), make_schema(fields), text=self.text)
-
-    def _logged_fields(self) -> FieldMap | None:
-        """How the last split of the table is indexed, whether it is asked or not; None where the log does not say."""
-        files = self.snapshot.files
-        last = self.snapshot.describe(files.slice(max(0, files.num_rows - 1)))
-        mapping = last["doc_mapping_json"][0].as_py() if files.num_rows else None
-        try:
-            return None if mapping is None else FieldMap.from_json(mapping)
-        except SchemaError:  # another writer's
-            return None
-
-    def _filtered(self, snapshot: Snapshot, config: Config, where: str) -> pa.Table:
-        bound = bind(parse_predicate(where), snapshot.schema)
-        columns = bound_columns(bound)
-        if all(is_partition(column, snapshot.partition_columns) for column in columns):
-            try:
-                return snapshot.files.filter(files_exactly(snapshot.files, bound, snapshot.partition_columns))
-            except QueryError as error:
-                logger.info("rows decide `%s` and not the log: %s", where, error)
-        self.where = to_arrow(bound)
-        self.where_columns = tuple(dict.fromkeys(column.path[0] for column in columns))
-        return prune_table(snapshot.files, where, snapshot, config)
-
     def _try(self, work: Callable[[Split], _T], split: Split) -> tuple[_T] | None:
         try:
             return (work(split),)
@@ -202,13 +174,80 @@ class Question:
             self._bad[split.path] = error.message
             return None
 
-    def _numbers(self, searcher: SplitSearcher, limit: int | None) -> pa.Array[Any] | None:
-        """The rows to read, None for all of them."""
+
+class Question(SplitQuestion):
+    """One question to a table. `where` is what is left for rows to decide, None where that is nothing.
+
+    `prune` is a predicate that may rule splits out and never decides on rows.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: Config,
+        opened: OpenSplits,
+        *,
+        query: str | None = None,
+        where: str | None = None,
+        bad_splits: str = "fail",
+        prune: str | None = None,
+    ) -> None:
+        if bad_splits not in _BAD_SPLITS:
+            raise ConfigError(f"cannot treat bad splits as `{bad_splits}`: expected `fail` or `skip`")
+        self.snapshot = snapshot
+        self.config = config
+        files, left = (snapshot.files, None) if where is None else _filtered(snapshot, config, where)
+        files = files if prune is None else prune_table(files, prune, snapshot, config)
+        found = enumerate(files.select(_FIELDS).to_pylist())
+        splits = tuple(Split(position=position, **file) for position, file in found)
+        super().__init__(snapshot.schema, opened, splits=splits, query=query, where=left, skips=bad_splits == "skip")
+        self._files = files
+        if not self.splits:
+            self._check_query(self._logged_fields(snapshot.files) or self.fields)
+
+    @functools.cached_property
+    def fields(self) -> FieldMap:
+        """How the table's columns are indexed, as its settings are now."""
+        in_force = self.config.with_properties(self.snapshot.metadata.configuration)
+        return map_fields(self.schema, in_force, self.snapshot.partition_columns)
+
+    def check_query(self) -> None:
+        """Say what is wrong with the query before a split is asked, as far as the log tells."""
+        logged = self._logged_fields(self._files)
+        if logged is not None:
+            self._check_query(logged)
+
+    def warn(self) -> None:
+        """Say which splits were left out, once they all were asked."""
+        if not self._bad:
+            return
+        if len(self._bad) == len(self.splits):
+            self._check_query(self._logged_fields(self.snapshot.files) or self.fields)
+        named = "; ".join(list(self._bad.values())[:_MOST_NAMED])
+        rest = len(self._bad) - _MOST_NAMED
+        message = (
+            f"the answer leaves out {len(self._bad)} of {len(self.splits)} splits, which could not be read: "
+            f"{named}{f'; and {rest} more' if rest > 0 else ''}"
+        )
+        warnings.warn(BadSplitWarning(message), stacklevel=4)
+
+    def _check_query(self, fields: FieldMap) -> None:
         if self.tree is not None:
-            return searcher.row_numbers(self.tree, self.text, limit=limit)
-        if limit is None or limit >= searcher.split.num_rows:
+            compile_query(self.tree, SearchableFields(fields), make_schema(fields), text=self.text)
+
+    def _logged_fields(self, files: pa.Table) -> FieldMap | None:
+        """How the last of some splits is indexed; None where the log does not say."""
+        last = self.snapshot.describe(files.slice(max(0, files.num_rows - 1)))
+        mapping = last["doc_mapping_json"][0].as_py() if files.num_rows else None
+        try:
+            return None if mapping is None else FieldMap.from_json(mapping)
+        except SchemaError:  # another writer's
             return None
-        return _all_rows(limit)
+
+
+def bind_where(where: str, schema: pa.Schema) -> BoundPredicate:
+    """A predicate on the columns of a table, or a `QueryError`."""
+    return bind(parse_predicate(where), schema)
 
 
 def check_column(schema: pa.Schema, name: str) -> str:
@@ -232,6 +271,21 @@ def waves(splits: Sequence[Split]) -> Iterator[Sequence[Split]]:
     """As many splits as are asked side by side, and then as many more."""
     for start in range(0, len(splits), WORKERS):
         yield splits[start : start + WORKERS]
+
+
+def _filtered(snapshot: Snapshot, config: Config, where: str) -> tuple[pa.Table, BoundPredicate | None]:
+    """The files that may hold a matching row, and what is left for rows to decide."""
+    bound = bind_where(where, snapshot.schema)
+    if all(is_partition(column, snapshot.partition_columns) for column in bound_columns(bound)):
+        try:
+            return snapshot.files.filter(files_exactly(snapshot.files, bound, snapshot.partition_columns)), None
+        except QueryError as error:
+            logger.info("rows decide `%s` and not the log: %s", where, error)
+    return prune_table(snapshot.files, where, snapshot, config), bound
+
+
+def _top_columns(bound: BoundPredicate) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(column.path[0] for column in bound_columns(bound)))
 
 
 def _all_rows(count: int) -> pa.Array[Any]:

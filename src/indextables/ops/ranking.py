@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.ops.questions import ROW, Question, Split
+from indextables.ops.questions import ROW, Split, SplitQuestion
+from indextables.split.query.tree import All
+from indextables.split.searcher import Hits
 
 _SPLIT = "_split"
 _KEY = "_key"
@@ -60,7 +62,7 @@ class Chosen:
         return fetched.take(pc.sort_indices(places))
 
 
-def rank(question: Question, split: Split, order: Order, limit: int | None) -> pa.Table:
+def rank(question: SplitQuestion, split: Split, order: Order, limit: int | None) -> pa.Table:
     """The best rows of one split: their numbers, and by what they are ranked."""
     table = question.numbered(split, _columns(order), _scored(question, split, order, limit))
     named = {_SPLIT: pa.array([split.position] * table.num_rows, pa.int32()), ROW: table[ROW]}
@@ -71,11 +73,18 @@ def rank(question: Question, split: Split, order: Order, limit: int | None) -> p
     return order.first(pa.table(named), limit)
 
 
+def scored_rows(question: SplitQuestion, split: Split, limit: int | None = None) -> Hits:
+    """The best rows that the query finds in a split, or all, in the order of rows."""
+    hits = question.searcher(split).best(question.tree or All(), question.text, limit=limit)
+    in_order = pc.sort_indices(hits.rows)
+    return Hits(hits.rows.take(in_order), hits.scores.take(in_order))
+
+
 def _columns(order: Order) -> list[str]:
     return [] if order.column is None else [order.column]
 
 
-def _scored(question: Question, split: Split, order: Order, limit: int | None) -> pa.Table | None:
+def _scored(question: SplitQuestion, split: Split, order: Order, limit: int | None) -> pa.Table | None:
     """The hits with their scores in the order of rows; no more than the answer has where the score alone decides."""
     if not order.score:
         return None
@@ -84,6 +93,5 @@ def _scored(question: Question, split: Split, order: Order, limit: int | None) -
         ones = pa.array([1.0] * num_rows, pa.float32())
         return pa.table({ROW: pa.array(range(num_rows), pa.uint64()), _SCORE: ones})
     alone = question.where is None and order.column is None
-    hits = question.searcher(split).best(question.tree, question.text, limit=limit if alone else None)
-    table = pa.table({ROW: hits.rows, _SCORE: hits.scores})
-    return table.take(pc.sort_indices(hits.rows))
+    hits = scored_rows(question, split, limit if alone else None)
+    return pa.table({ROW: hits.rows, _SCORE: hits.scores})

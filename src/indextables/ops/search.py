@@ -7,14 +7,14 @@ or ranked: then each split gives its own best first, by number, and only the row
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from indextables.errors import ConfigError, SchemaError
-from indextables.ops.questions import Question, Split, check_column, check_limit, waves
-from indextables.ops.ranking import Chosen, Order, rank
+from indextables.ops.questions import Question, Split, SplitQuestion, check_column, check_limit, waves
+from indextables.ops.ranking import Chosen, Order, rank, scored_rows
 from indextables.split.fields import Kind
 from indextables.split.snippets import Snippet, SnippetMaker
 
@@ -35,9 +35,22 @@ class Wanted(NamedTuple):
 
 def search(question: Question, wanted: Wanted) -> pa.Table:
     """The rows that a question finds, as one Arrow table."""
-    found = _Search(question, _checked(question, wanted)).run()
+    found = found_rows(question, checked(question, wanted))
     question.warn()
     return found
+
+
+def found_rows(question: SplitQuestion, wanted: Wanted) -> pa.Table:
+    """The same, where what is wanted was checked before."""
+    return _Search(question, wanted).run()
+
+
+def stream_rows(question: SplitQuestion, wanted: Wanted) -> Iterator[pa.Table]:
+    """The rows that a question finds as they are read, in the order of splits and rows whatever their scores.
+
+    What is wanted was checked before, and has no limit and no order.
+    """
+    return _Search(question, wanted).stream()
 
 
 def count(question: Question) -> int:
@@ -55,8 +68,23 @@ def count(question: Question) -> int:
     return found
 
 
+def checked(question: Question, wanted: Wanted) -> Wanted:
+    """What is wanted, completed; an error where the table cannot give it."""
+    schema = question.schema
+    check_limit(wanted.limit)
+    names = schema.names if wanted.columns is None else wanted.columns
+    if isinstance(names, str):
+        raise ConfigError(f'cannot read the columns `{names}`: give a list of names, as in `["{names}"]`')
+    columns = [check_column(schema, name) for name in dict.fromkeys(names)]
+    if wanted.order_by is not None:
+        kind = schema.field(check_column(schema, wanted.order_by)).type
+        if pa.types.is_nested(kind):
+            raise SchemaError(f"cannot sort by the column `{wanted.order_by}` because `{kind}` has no order")
+    return wanted._replace(columns=columns, snippet=_checked_snippet(question, wanted.snippet))
+
+
 class _Search:
-    def __init__(self, question: Question, wanted: Wanted) -> None:
+    def __init__(self, question: SplitQuestion, wanted: Wanted) -> None:
         self._question = question
         self._limit = wanted.limit
         self._score = wanted.score
@@ -71,9 +99,28 @@ class _Search:
     def run(self) -> pa.Table:
         is_ranked = self._order.column is not None or (self._score and self._question.tree is not None)
         table = self._ranked() if is_ranked else self._in_order()
-        if self._score and not is_ranked:
-            table = table.append_column(SCORE, pa.array([1.0] * table.num_rows, pa.float32()))
-        return table.select(self._shown)
+        return (table if is_ranked else self._with_ones(table)).select(self._shown)
+
+    def stream(self) -> Iterator[pa.Table]:
+        for share in waves(self._question.splits):
+            for split, (numbers, scores) in self._question.ask(self._hits, share):
+                for part in self._question.stream(split, self._read, numbers, scores):
+                    if part.num_rows:
+                        table = self._with_snippets(split, part)
+                        yield (table if scores else self._with_ones(table)).select(self._shown)
+
+    def _hits(self, split: Split) -> tuple[pa.Array[Any] | None, dict[str, pa.Array[Any]]]:
+        """The rows that the index finds, in their order, and their scores where there are any."""
+        if not self._score or self._question.tree is None:
+            return self._question.row_numbers(split), {}
+        hits = scored_rows(self._question, split)
+        return hits.rows, {SCORE: hits.scores}
+
+    def _with_ones(self, table: pa.Table) -> pa.Table:
+        """Every row is as good as the others where there is no query."""
+        if not self._score:
+            return table
+        return table.append_column(SCORE, pa.array([1.0] * table.num_rows, pa.float32()))
 
     def _in_order(self) -> pa.Table:
         found: list[pa.Table] = []
@@ -121,20 +168,6 @@ class _Search:
         fields = [self._question.schema.field(name) for name in self._read]
         snippet = [] if self._snippet is None else [pa.field(SNIPPET, pa.string())]
         return pa.concat_tables([pa.schema([*fields, *snippet]).empty_table(), *tables])
-
-
-def _checked(question: Question, wanted: Wanted) -> Wanted:
-    schema = question.schema
-    check_limit(wanted.limit)
-    names = schema.names if wanted.columns is None else wanted.columns
-    if isinstance(names, str):
-        raise ConfigError(f'cannot read the columns `{names}`: give a list of names, as in `["{names}"]`')
-    columns = [check_column(schema, name) for name in dict.fromkeys(names)]
-    if wanted.order_by is not None:
-        kind = schema.field(check_column(schema, wanted.order_by)).type
-        if pa.types.is_nested(kind):
-            raise SchemaError(f"cannot sort by the column `{wanted.order_by}` because `{kind}` has no order")
-    return wanted._replace(columns=columns, snippet=_checked_snippet(question, wanted.snippet))
 
 
 def _checked_snippet(question: Question, wanted: Snippet | str | None) -> Snippet | None:

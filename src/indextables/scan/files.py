@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -48,9 +49,13 @@ def _keep(predicate: Predicate | None, snapshot: Snapshot) -> Keep | None:
 
 def prune_table(files: pa.Table, where: str, head: Head, config: Config) -> pa.Table:
     """Those of some files that may hold a matching row."""
+    return files.filter(prune_mask(files, where, head, config))
+
+
+def prune_mask(files: pa.Table, where: str, head: Head, config: Config) -> pa.Array[Any]:
+    """Which of some files may hold a matching row: a boolean array without nulls."""
     bound = bind(parse_predicate(where), head.schema)
-    max_length = config[settings.STATS_TRUNCATION_MAX_LENGTH]
-    return files.filter(may_match(files, bound, head.partition_columns, max_length=max_length))
+    return may_match(files, bound, head.partition_columns, max_length=config[settings.STATS_TRUNCATION_MAX_LENGTH])
 
 
 def partition_bounds(files: pa.Table, metadata: Metadata) -> dict[str, tuple[str | None, str | None]] | None:

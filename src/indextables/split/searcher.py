@@ -89,6 +89,17 @@ class SplitSearcher:
         except ValueError:
             return None
 
+    def is_ruled_out(self, tree: Node, text: str = "") -> bool:
+        """Whether the split surely holds no row that a query finds, without its index."""
+        self._compile(tree, text)
+        return self._is_ruled_out(tree)
+
+    def bytes_to_fetch(self) -> int:
+        """What a query would read of the store for the index: nothing where it is open, or in the local cache."""
+        if self._index is not None or self._cache.holds(self._identity):
+            return 0
+        return sum(member.end - member.offset for member in self.split.directory.members)
+
     def fast_field(self, column: str) -> IndexField | None:
         """The field of a column, where the index can aggregate it."""
         field = self.fields.find(column)

@@ -1,0 +1,24 @@
+"""Spark: the data source, native scans, and ready sessions.
+
+PySpark is an optional dependency, and takes a while to import: nothing of it is before it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from indextables.spark.enabling import enable
+    from indextables.spark.reading import read
+    from indextables.spark.sessions import session
+
+__all__ = ["enable", "read", "session"]
+
+_MODULES = {"enable": "enabling", "read": "reading", "session": "sessions"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,83 @@
+package indextables.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.function.BiFunction;
+import java.util.function.Function;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** What Python calls. */
+public final class Bridge {
+    /** The splits of a table, which come as Arrow's stream format. */
+    public LiveSplits splits(String root, String version, String partitionSchema, byte[] files, Function mayMatch) {
+        StructType schema = (StructType) DataType.fromJson(partitionSchema);
+        return new LiveSplits(root, version, schema, Rows.of(files), mayMatch);
+    }
+
+    public NativeScan nativeScan(LiveSplits splits, String schema, PrivateScan.Opened opened) {
+        return new NativeScan(splits, (StructType) DataType.fromJson(schema), opened);
+    }
+
+    public PrivateScan.Opened opened(String format, String title, Map pinned, BiFunction search) {
+        return new PrivateScan.Opened(format, title, pinned, search);
+    }
+
+    public Dataset dataFrame(SparkSession session, NativeScan scan) {
+        ScanRules.pruneSplits(((org.apache.spark.sql.classic.SparkSession) session).extensions());
+        return session.baseRelationToDataFrame(scan.relation(session));
+    }
+
+    /** The rows of a frame in shares of about so many bytes, rows that are equal in the columns together. */
+    public Dataset rebalanced(Dataset frame, List columns, long bytes) {
+        org.apache.spark.sql.classic.Dataset rows = (org.apache.spark.sql.classic.Dataset) frame;
+        LogicalPlan plan = rows.queryExecution().analyzed();
+        List keys = new ArrayList();
+        List attributes = CollectionConverters.asJava(plan.output());
+        for (int i = 0; i < columns.size(); i++) {
+            for (int j = 0; j < attributes.size(); j++) {
+                if (((Attribute) attributes.get(j)).name().equalsIgnoreCase((String) columns.get(i))) {
+                    keys.add(attributes.get(j));
+                }
+            }
+        }
+        LogicalPlan shuffled = new RebalancePartitions(
+            CollectionConverters.asScala(keys).toSeq(), plan, scala.Option.empty(), scala.Option.apply(Long.valueOf(bytes)));
+        return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
+            (org.apache.spark.sql.classic.SparkSession) frame.sparkSession(), shuffled);
+    }
+
+    public void enable(SparkSession session, String format, Function open) {
+        SparkSessionExtensions extensions = ((org.apache.spark.sql.classic.SparkSession) session).extensions();
+        ScanRules.pruneSplits(extensions);
+        ScanRules.replaceLoads(session, extensions, format, open);
+    }
+
+    public boolean isEnabled(SparkSession session) {
+        return ScanRules.isEnabled(session);
+    }
+
+    /** Why Spark's own file systems cannot read a place, or null where they can. */
+    public String refusal(SparkSession session, String url) {
+        try {
+            org.apache.hadoop.conf.Configuration settings =
+                ((org.apache.spark.sql.classic.SparkSession) session).sessionState().newHadoopConf();
+            FileSystem.get(new Path(url).toUri(), settings);
+            return null;
+        } catch (Exception error) {
+            return error.toString();
+        } catch (LinkageError error) {
+            return error.toString();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+package indextables.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.StructType;
+import scala.Tuple2;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+
+/** Spark's own Parquet scan over the live splits of a table. */
+public final class NativeScan {
+    final PrivateScan.Opened opened;
+    private final LiveSplits splits;
+    private final StructType schema;
+
+    /** `opened` is for loads that want the table in another shape than `schema`. */
+    public NativeScan(LiveSplits splits, StructType schema, PrivateScan.Opened opened) {
+        this.splits = splits;
+        this.schema = schema;
+        this.opened = opened;
+    }
+
+    /** Whether a load wants the columns as they stand. */
+    boolean gives(StructType wanted) {
+        if (wanted.length() != schema.length()) return false;
+        for (int i = 0; i < wanted.length(); i++) {
+            if (!wanted.fields()[i].name().equals(schema.fields()[i].name())) return false;
+            if (!wanted.fields()[i].dataType().sameType(schema.fields()[i].dataType())) return false;
+        }
+        return true;
+    }
+
+    HadoopFsRelation relation(SparkSession session) {
+        Map options = (Map) scala.collection.immutable.Map$.MODULE$.empty();
+        // The splits hold dates of the proleptic Gregorian calendar, as Spark does, without its mark.
+        options = (Map) options.$plus(new Tuple2("datetimeRebaseMode", "CORRECTED"));
+        options = (Map) options.$plus(new Tuple2("parquet.page.verify-checksum.enabled", "true"));
+        return new HadoopFsRelation(
+            splits, splits.partitionSchema(), schema, scala.Option.empty(), new ParquetFileFormat(), options, session);
+    }
+
+    LogicalRelation over(Seq output, SparkSession session) {
+        return new LogicalRelation(relation(session), output, scala.Option.empty(), false, scala.Option.empty());
+    }
+
+    static boolean isFiltered(Object node) {
+        return node instanceof Filter && splitsOf(((Filter) node).child()) != null;
+    }
+
+    /** The same filter over the splits that it does not rule out. */
+    static LogicalPlan pruned(Object node) {
+        Filter filter = (Filter) node;
+        LogicalRelation scan = (LogicalRelation) filter.child();
+        HadoopFsRelation relation = (HadoopFsRelation) scan.relation();
+        LiveSplits splits = splitsOf(scan);
+        LiveSplits left = splits.pruned(conjuncts(filter.condition(), new ArrayList()));
+        if (left == splits) return filter;
+        HadoopFsRelation narrowed = new HadoopFsRelation(
+            left, relation.partitionSchema(), relation.dataSchema(), relation.bucketSpec(), relation.fileFormat(),
+            relation.options(), relation.sparkSession());
+        return new Filter(
+            filter.condition(),
+            new LogicalRelation(narrowed, scan.output(), scan.catalogTable(), scan.isStreaming(), scan.stream()));
+    }
+
+    private static LiveSplits splitsOf(Object node) {
+        if (!(node instanceof LogicalRelation)) return null;
+        Object relation = ((LogicalRelation) node).relation();
+        if (!(relation instanceof HadoopFsRelation)) return null;
+        Object index = ((HadoopFsRelation) relation).location();
+        return index instanceof LiveSplits ? (LiveSplits) index : null;
+    }
+
+    private static List conjuncts(Expression condition, List found) {
+        if (!(condition instanceof And)) {
+            found.add(condition);
+            return found;
+        }
+        conjuncts(((And) condition).left(), found);
+        return conjuncts(((And) condition).right(), found);
+    }
+}

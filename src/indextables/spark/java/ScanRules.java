@@ -1,0 +1,144 @@
+package indextables.spark;
+
+import java.lang.reflect.Field;
+import java.util.Collections;
+import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.function.Function;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Loads of our format become Spark's own Parquet scan over the live splits, or private scans where they ask for more
+ * than rows as they stand. Only sessions that asked for it are touched.
+ */
+final class ScanRules {
+    private static final Map PRUNED = Collections.synchronizedMap(new WeakHashMap());
+    private static final Map REPLACED = Collections.synchronizedMap(new WeakHashMap());
+    private static final Map ENABLED = Collections.synchronizedMap(new WeakHashMap());
+    private static final Map OPENED = Collections.synchronizedMap(new WeakHashMap());
+
+    /** From now on filters above native scans choose their splits. */
+    static void pruneSplits(SparkSessionExtensions extensions) {
+        if (PRUNED.put(extensions, Boolean.TRUE) != null) return;
+        extensions.injectPreCBORule(new AbstractFunction1() {
+            public Object apply(Object session) {
+                return new PruneSplits();
+            }
+        });
+    }
+
+    /**
+     * From now on the loads of a session become other scans. `open` takes a pickled data source, and gives a
+     * `NativeScan` or `PrivateScan.Opened`.
+     */
+    static void replaceLoads(SparkSession session, SparkSessionExtensions extensions, String format, Function open) {
+        ENABLED.put(session, Boolean.TRUE);
+        if (REPLACED.put(extensions, Boolean.TRUE) != null) return;
+        final String ours = format;
+        final Function opening = open;
+        extensions.injectOptimizerRule(new AbstractFunction1() {
+            public Object apply(Object session) {
+                return new ReplaceLoads((SparkSession) session, ours, opening);
+            }
+        });
+    }
+
+    static boolean isEnabled(SparkSession session) {
+        return ENABLED.containsKey(session);
+    }
+
+    /** Every load in a plan by the scan that serves it best. */
+    private static final class ReplaceLoads extends Rule {
+        private final SparkSession session;
+        private final String format;
+        private final Function open;
+
+        ReplaceLoads(SparkSession session, String format, Function open) {
+            this.session = session;
+            this.format = format;
+            this.open = open;
+        }
+
+        public TreeNode apply(TreeNode plan) {
+            if (!isEnabled(session)) return plan;
+            final ReplaceLoads rule = this;
+            return ((LogicalPlan) plan).transformDown(new AbstractPartialFunction() {
+                public boolean isDefinedAt(Object node) {
+                    return rule.source(node) != null;
+                }
+
+                public Object applyOrElse(Object node, scala.Function1 otherwise) {
+                    PythonDataSourceV2 source = rule.source(node);
+                    return source == null ? otherwise.apply(node) : rule.replaced((DataSourceV2Relation) node, source);
+                }
+            });
+        }
+
+        private PythonDataSourceV2 source(Object node) {
+            if (!(node instanceof DataSourceV2Relation)) return null;
+            Object table = ((DataSourceV2Relation) node).table();
+            if (!(table instanceof PythonTable) || table instanceof PrivateScan) return null;
+            return format.equalsIgnoreCase(((PythonTable) table).name()) ? sourceOf((PythonTable) table) : null;
+        }
+
+        private LogicalPlan replaced(DataSourceV2Relation load, PythonDataSourceV2 source) {
+            Object opened = opened(load, source);
+            if (opened instanceof NativeScan && ((NativeScan) opened).gives(load.schema())) {
+                return ((NativeScan) opened).over(load.output(), session);
+            }
+            PrivateScan.Opened known = opened instanceof NativeScan
+                ? ((NativeScan) opened).opened : (PrivateScan.Opened) opened;
+            PrivateScan table = new PrivateScan(source, load.schema(), known);
+            return new DataSourceV2Relation(
+                table, load.output(), load.catalog(), load.identifier(), load.options(), load.timeTravelSpec());
+        }
+
+        /** All scans of one load are of one version, so it is opened once. */
+        private Object opened(DataSourceV2Relation load, PythonDataSourceV2 source) {
+            synchronized (source) {
+                Object known = OPENED.get(source);
+                if (known == null) {
+                    byte[] pickled = source.getOrCreateDataSourceInPython(
+                        format, load.options(), scala.Option.apply(load.schema())).dataSource();
+                    known = open.apply(pickled);
+                    OPENED.put(source, known);
+                }
+                return known;
+            }
+        }
+
+        private static PythonDataSourceV2 sourceOf(PythonTable table) {
+            try {
+                Field field = PythonTable.class.getDeclaredField("ds");
+                field.setAccessible(true);
+                return (PythonDataSourceV2) field.get(table);
+            } catch (ReflectiveOperationException error) {
+                throw new IllegalStateException(error);
+            }
+        }
+    }
+
+    /** Filters that stand above a scan choose its splits, so that plans are made for what is left of the table. */
+    private static final class PruneSplits extends Rule {
+        public TreeNode apply(TreeNode plan) {
+            return ((LogicalPlan) plan).transformDown(new AbstractPartialFunction() {
+                public boolean isDefinedAt(Object node) {
+                    return NativeScan.isFiltered(node);
+                }
+
+                public Object applyOrElse(Object node, scala.Function1 otherwise) {
+                    return NativeScan.isFiltered(node) ? NativeScan.pruned(node) : otherwise.apply(node);
+                }
+            });
+        }
+    }
+}

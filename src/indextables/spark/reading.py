@@ -1,0 +1,101 @@
+"""`read`: a table, or what a search finds in it, as a Spark DataFrame, on classic sessions and on Spark Connect.
+
+The DataFrame stands at one version. Each call is a load of its own, whose options say all that restricts it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from indextables.clock import SYSTEM_CLOCK
+from indextables.errors import ConfigError
+from indextables.spark.options import LOAD_ID, SHOW_VERSION, names_as_option
+from indextables.spark.scans import VERSION
+from indextables.spark.session_settings import over_session, session_settings
+from indextables.spark.source import NAME
+from indextables.spark.worker_errors import own_errors
+from indextables.store.url import parse_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def read(
+    spark: Any,
+    url: str | os.PathLike[str],
+    *,
+    search: str | None = None,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+    score: bool = False,
+    snippet: str | None = None,
+    version: int | None = None,
+    timestamp: str | datetime.datetime | int | None = None,
+    options: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """The rows that a query finds and a predicate is true of, as `Table.search` gives them, but in no order.
+
+    The newest version is read unless a version or a moment (ISO text, a datetime, or milliseconds) is given; what is
+    committed later is not seen. `options` are settings, which win over those of the session.
+    """
+    asked = {
+        "search": search,
+        "where": where,
+        "columns": None if columns is None else names_as_option(_checked_names(columns)),
+        "limit": limit,
+        "score": "true" if score else None,
+        "snippet": snippet,
+        "versionAsOf": version,
+        "timestampAsOf": None if timestamp is None else _moment(timestamp),
+    }
+    given = {name: str(value) for name, value in asked.items() if value is not None}
+    settings = {key: _text(value) for key, value in (options or {}).items() if value is not None}
+    _check_once(given, settings)
+    loaded = over_session({**settings, **given, LOAD_ID: SYSTEM_CLOCK.uuid()}, session_settings(spark))
+    with own_errors():
+        return _load(spark, parse_location(os.fspath(url)).url, loaded)
+
+
+def _load(spark: Any, url: str, options: Mapping[str, str]) -> DataFrame:
+    """A load at one version. A classic session settles it now; Connect would do so anew at every use, so it is asked
+    for the version first."""
+    if _is_connect(spark):
+        shown = spark.read.format(NAME).options(**options, **{SHOW_VERSION: "true"}).load(url).schema
+        options = {key: value for key, value in options.items() if key.lower() != "timestampasof"}
+        options["versionAsOf"] = str(shown.fields[0].metadata[VERSION])
+    frame: DataFrame = spark.read.format(NAME).options(**options).load(url)
+    return frame
+
+
+def _is_connect(spark: Any) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def _checked_names(columns: Sequence[str]) -> Sequence[str]:
+    if isinstance(columns, str):
+        raise ConfigError(f'cannot read the columns `{columns}`: give a list of names, as in `["{columns}"]`')
+    return columns
+
+
+def _moment(timestamp: str | datetime.datetime | int) -> str:
+    if isinstance(timestamp, datetime.datetime):
+        return timestamp.isoformat()
+    if isinstance(timestamp, int):
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+        return (epoch + datetime.timedelta(milliseconds=timestamp)).isoformat()
+    return timestamp
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_once(given: Mapping[str, str], options: Mapping[str, str]) -> None:
+    names = {name.lower() for name in given}
+    doubled = next((key for key in options if key.lower() in names), None)
+    if doubled is not None:
+        raise ConfigError(f"cannot tell which `{doubled}` to use because it is an argument and an option")

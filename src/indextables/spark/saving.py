@@ -1,0 +1,135 @@
+"""Saves in sessions that are enabled: `partitionBy`, all four modes, settings of the session, and an optional shuffle.
+
+Spark itself knows two modes and no partitions for a data source in Python. The others become options of the save, which
+the commit keeps to: a table that somebody else makes meanwhile is noticed.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.readwriter import DataFrameWriter
+
+from indextables.config import settings
+from indextables.errors import ConfigError, TableExistsError, TableNotFoundError
+from indextables.log.snapshot import Head
+from indextables.spark import jvm
+from indextables.spark.loading import activate, scala_map
+from indextables.spark.options import CREATE_ONLY, IGNORE, SourceOptions, names_as_option
+from indextables.spark.places import absolute
+from indextables.spark.session_settings import over_session, session_settings
+from indextables.spark.source import NAME
+from indextables.spark.worker_errors import own_errors
+from indextables.transaction_log import TransactionLog
+
+_enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+_save = DataFrameWriter.save
+_DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
+
+
+def install(spark: SparkSession) -> None:
+    """From now on, for the saves of a session."""
+    _enabled.add(spark)
+    DataFrameWriter.save = _save_enabled  # type: ignore[method-assign]
+
+
+@functools.wraps(_save)
+def _save_enabled(
+    self: DataFrameWriter,
+    path: Any = None,
+    format: Any = None,  # noqa: A002
+    mode: Any = None,
+    partitionBy: Any = None,  # noqa: N803
+    **options: Any,
+) -> None:
+    self.mode(mode).options(**options)
+    if partitionBy is not None:
+        self.partitionBy(partitionBy)
+    if format is not None:
+        self.format(format)
+    if self._spark not in _enabled or self._jwrite.source().lower() != NAME:
+        _save(self, path)
+        return
+    with own_errors():
+        _Save.read(self, path).run()
+
+
+class _Save(NamedTuple):
+    """One save: what to write, how, and where."""
+
+    spark: SparkSession
+    frame: DataFrame
+    mode: str
+    options: dict[str, str]
+
+    @classmethod
+    def read(cls, writer: DataFrameWriter, path: Any) -> _Save:
+        """What was said to a writer."""
+        spark, java = writer._spark, writer._jwrite
+        if java.isBucketed() or java.clusteringColumns().isDefined():
+            raise ConfigError(
+                "cannot write buckets or clusters: a table is partitioned by columns", hint="use `partitionBy`"
+            )
+        options = scala_map(spark, java.extraOptions())
+        place = options.pop("path", None) if path is None else path
+        if place is not None:
+            options["path"] = absolute(place)
+        if java.partitioningColumns().isDefined():
+            _put(options, "partitionBy", names_as_option(_strings(spark, java.partitioningColumns().get())))
+        if not {"partitionoverwritemode", "replacewhere"} & {key.lower() for key in options}:
+            options["partitionOverwriteMode"] = spark.conf.get(_DYNAMIC) or "static"
+        return cls(spark, writer._df, java.curmode().name(), over_session(options, session_settings(spark)))
+
+    def run(self) -> None:
+        asked = SourceOptions.parse(self.options)
+        log = TransactionLog(asked.url, options=asked.settings)
+        head = _head(log)
+        options = dict(self.options)
+        if self.mode not in ("Append", "Overwrite"):
+            if head is not None and self.mode == IGNORE:
+                return
+            if head is not None:
+                raise TableExistsError(
+                    f"cannot write a new table at `{log.url}` because there is one already",
+                    hint='choose what becomes of it, as in `.mode("append")` or `.mode("overwrite")`',
+                )
+            options[CREATE_ONLY] = self.mode
+        mode = "overwrite" if self.mode == "Overwrite" else "append"
+        activate(self.spark)
+        writer = self._shuffled(asked, log, head)._jdf.write().format(NAME).mode(mode)
+        for key, value in options.items():
+            writer = writer.option(key, value)
+        writer.save()
+
+    def _shuffled(self, asked: SourceOptions, log: TransactionLog, head: Head | None) -> DataFrame:
+        """The rows, those of a partition together, in shares of about one split: where that is asked for."""
+        config = log.config if head is None else log.config.with_properties(head.metadata.configuration)
+        if not config[settings.WRITE_OPTIMIZE_WRITE_ENABLED]:
+            return self.frame
+        columns = (asked.partition_by or ()) if head is None else head.partition_columns
+        size = config[settings.WRITE_OPTIMIZE_WRITE_TARGET_SPLIT_SIZE]
+        bridge = jvm.bridge(self.spark)
+        return DataFrame(bridge.rebalanced(self.frame._jdf, list(columns), size), self.spark)
+
+
+def _put(options: dict[str, str], name: str, value: str) -> None:
+    given = next((key for key in options if key.lower() == name.lower()), None)
+    if given is not None and SourceOptions.parse({"path": "/", name: options[given]}) != SourceOptions.parse(
+        {"path": "/", name: value}
+    ):
+        raise ConfigError(f"cannot tell how to partition because `{name}` and the option `{given}` differ")
+    options[given or name] = value
+
+
+def _strings(spark: SparkSession, names: Any) -> list[str]:
+    return list(jvm.gateway(spark).jvm.scala.jdk.javaapi.CollectionConverters.asJava(names))
+
+
+def _head(log: TransactionLog) -> Head | None:
+    try:
+        return log.reader.head()[1]
+    except TableNotFoundError:
+        return None

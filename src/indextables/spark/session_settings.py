@@ -1,0 +1,45 @@
+"""Settings that a Spark session holds under `spark.indextables.`, on classic sessions and on Connect.
+
+Planning and tasks run in processes that see no session, so settings travel as options of each load and save.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from indextables.config import lookup
+from indextables.config.resolve import PREFIX
+from indextables.config.setting import Setting
+
+_log = logging.getLogger(__name__)
+
+
+def session_settings(spark: Any) -> dict[str, str]:
+    """The settings that a session sets, with their whole keys. Unknown ones are left out with a warning."""
+    known = {}
+    for key, value in spark.conf.getAll.items():
+        if not key.lower().startswith(PREFIX):
+            continue
+        if _meaning(key) is not None:
+            known[key] = value
+            continue
+        near = lookup.nearest(key[len(PREFIX) :])
+        hint = "docs/configuration.md lists all keys" if near is None else f"did you mean `{near}`?"
+        _log.warning("ignored `%s` of the session because there is no such setting; %s", key, hint)
+    return known
+
+
+def over_session(options: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
+    """Options with the settings of a session beside them, except those that an option sets in another spelling."""
+    given = {_meaning(key) for key in options}
+    return {**{key: value for key, value in session.items() if _meaning(key) not in given}, **options}
+
+
+def _meaning(key: str) -> tuple[str, str] | None:
+    """What tells one setting from another, however it is spelt; None for what is no setting."""
+    found = lookup.find(key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key)
+    if found is None:
+        return None
+    return (found.key, "") if isinstance(found, Setting) else (found[0].key, found[1].lower())

@@ -1,0 +1,77 @@
+"""The settings among the options of a save: their fields spelled like columns, and those that a new table keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from indextables.config import lookup, settings
+from indextables.config.resolve import PREFIX
+from indextables.config.setting import Family
+from indextables.errors import ConfigError
+from indextables.spark.options import SourceOptions
+from indextables.split.fields import resolve_column
+
+_INDEXING = "indexing."
+
+
+def check_options(asked: SourceOptions, *, overwrite: bool) -> None:
+    """Refuse options that do not go together, or that only a load understands."""
+    reading = {
+        "search": asked.search,
+        "where": asked.where,
+        "columns": asked.columns,
+        "limit": asked.limit,
+        "score": asked.score or None,
+        "snippet": asked.snippet,
+        "versionAsOf": asked.version,
+        "timestampAsOf": asked.timestamp,
+        "prune": asked.prune,
+    }
+    given = next((name for name, value in reading.items() if value is not None), None)
+    if given is not None:
+        raise ConfigError(f"cannot write with the option `{given}` because it is an option of reading")
+    if asked.replace_where is not None and asked.is_dynamic:
+        raise ConfigError(
+            "cannot overwrite with `replaceWhere` and with `partitionOverwriteMode` `dynamic` at once",
+            hint="give one of them",
+        )
+    for name, value in (("replaceWhere", asked.replace_where), ("ifVersion", asked.if_version)):
+        if value is not None and not overwrite:
+            raise ConfigError(
+                f"cannot append with the option `{name}` because it is an option of overwriting",
+                hint='write with `.mode("overwrite")`',
+            )
+
+
+def spelled_settings(given: Mapping[str, str], schema: pa.Schema) -> dict[str, str]:
+    """The settings by their full keys. Spark hands keys on in lower case: a field becomes the column that it means."""
+    spelled: dict[str, str] = {}
+    for key, text in given.items():
+        found = lookup.find(_without_prefix(key))
+        if found is None:
+            raise ConfigError(f"cannot use the option `{key}` because there is no such option")
+        if isinstance(found, tuple):
+            family, field = found
+            spelled[_family_key(family, resolve_column(schema, field, f"{family.key}.{field}"))] = text
+        elif found is settings.INDEXING_FASTFIELDS:
+            names = settings.INDEXING_FASTFIELDS.parse(text)
+            columns = None if names is None else [resolve_column(schema, name, found.key) for name in names]
+            spelled[found.key] = text if columns is None else ",".join(columns)
+        else:
+            spelled[found.key] = text
+    return spelled
+
+
+def table_properties(spelled: Mapping[str, str]) -> dict[str, str]:
+    """Those settings of a save that the table it creates keeps: how its rows are indexed."""
+    return {f"{PREFIX}{key}": text for key, text in spelled.items() if key.startswith(_INDEXING)}
+
+
+def _without_prefix(key: str) -> str:
+    return key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
+
+
+def _family_key(family: Family, column: str) -> str:
+    return f"{family.key}.{column}"
