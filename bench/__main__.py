@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -16,6 +17,7 @@ import rich.console
 
 from bench.harness import QUICK, Figure, Say, Setting, Sizes
 
+_SPARK_NAMES = ("spark-write", "spark-scan", "spark-search", "spark-load")
 NAMES = (
     "commits",
     "open",
@@ -33,6 +35,7 @@ NAMES = (
     "aggregate",
     "cold-split",
     "rare-term",
+    *_SPARK_NAMES,
 )
 _SHARED = "shared"
 
@@ -41,6 +44,7 @@ _SHARED = "shared"
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
 @click.option("--quick", is_flag=True, help="Small numbers, to see that everything runs; the figures mean nothing.")
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds of every benchmark.")
+@click.option("--spark-rows", type=click.IntRange(min=1_000), help="Rows that Spark writes, scans and searches.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Also write the figures to this file.")
 @click.option("--plot", "plot_path", type=click.Path(path_type=Path), help="Draw the curves of `growth` as SVG.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Work in this directory and keep it.")
@@ -48,19 +52,24 @@ def main(
     names: tuple[str, ...],
     quick: bool,
     rounds: int | None,
+    spark_rows: int | None,
     json_path: Path | None,
     plot_path: Path | None,
     keep: Path | None,
 ) -> None:
     """Measure indextables beside others: its log beside delta-rs and pyiceberg, its search beside Lance, SQLite and
-    DuckDB. All benchmarks, or those named."""
+    DuckDB, its tables on Spark beside plain Parquet. All benchmarks, or those named."""
     names = tuple(dict.fromkeys(names or NAMES))
     _check_installed("deltalake", "pyiceberg", "lance", "duckdb", *(["matplotlib"] if plot_path else []))
+    if _uses_spark(names):
+        _check_installed("pyspark", extra="spark")
     if plot_path is not None and "growth" not in names:
         raise click.UsageError("`--plot` draws what `growth` measures: name it too")
     sizes = QUICK if quick else Sizes()
     if rounds is not None:
         sizes = dataclasses.replace(sizes, num_rounds=rounds, num_slow_rounds=rounds)
+    if spark_rows is not None:
+        sizes = dataclasses.replace(sizes, num_spark_rows=spark_rows)
     progress = rich.console.Console(stderr=True)
     directory = keep or Path(tempfile.mkdtemp(prefix="indextables-bench-"))
     try:
@@ -72,24 +81,32 @@ def main(
     _report(facts, figures, json_path, plot_path)
 
 
-def _check_installed(*modules: str) -> None:
+def _uses_spark(names: tuple[str, ...]) -> bool:
+    return not set(_SPARK_NAMES).isdisjoint(names)
+
+
+def _check_installed(*modules: str, extra: str = "bench") -> None:
     for module in modules:
         if importlib.util.find_spec(module) is None:
-            raise click.ClickException(f"{module} is not installed: run `pip install 'indextables[bench]'`")
+            raise click.ClickException(f"{module} is not installed: run `pip install 'indextables[{extra}]'`")
 
 
 def _run(names: tuple[str, ...], directory: Path, sizes: Sizes, say: Say) -> tuple[dict[str, object], list[Figure]]:
     from bench import report
 
-    runs = _runs()
+    runs = {
+        **({} if set(names) <= set(_SPARK_NAMES) else _runs()),
+        **(_spark_runs() if _uses_spark(names) else {}),
+    }
     shared = directory / _SHARED
     shared.mkdir(parents=True, exist_ok=True)
-    facts = report.environment(directory)
+    facts = report.environment(directory, with_spark=_uses_spark(names))
     figures: list[Figure] = []
-    for name in names:
-        place = directory / name
-        place.mkdir()
-        figures.extend(runs[name](Setting(place, shared, sizes, _named(name, say))))
+    with contextlib.ExitStack() as at_end:
+        for name in names:
+            place = directory / name
+            place.mkdir()
+            figures.extend(runs[name](Setting(place, shared, sizes, _named(name, say), at_end)))
     return facts, figures
 
 
@@ -129,6 +146,18 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         "aggregate": aggregating.run,
         "cold-split": cold_split.run,
         "rare-term": rare_term.run,
+    }
+
+
+def _spark_runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
+    """Apart from the others, since these import PySpark."""
+    from bench import spark_load, spark_scan, spark_search, spark_write
+
+    return {
+        "spark-write": spark_write.run,
+        "spark-scan": spark_scan.run,
+        "spark-search": spark_search.run,
+        "spark-load": spark_load.run,
     }
 
 

@@ -5,6 +5,7 @@ Both sides of a figure are measured in the same run, round by round in turn, so 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import statistics
@@ -41,6 +42,8 @@ class Sizes:
     num_splits: int = 200
     num_rows_by_split: tuple[int, ...] = (2_500, 20_000, 50_000)
     cold_split_mb: float = 100
+    num_spark_rows: int = 10_000_000
+    num_splits_loaded: int = 5_000
     num_rounds: int = 3
     num_slow_rounds: int = 1
 
@@ -62,6 +65,8 @@ QUICK = Sizes(
     num_splits=4,
     num_rows_by_split=(250, 400),
     cold_split_mb=0.2,
+    num_spark_rows=3_000,
+    num_splits_loaded=300,
     num_rounds=1,
 )
 
@@ -69,12 +74,13 @@ QUICK = Sizes(
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """What a benchmark is given: an empty directory of its own, one that it shares with the others for tables which
-    nobody changes, sizes, and where to report progress."""
+    nobody changes, sizes, where to report progress, and what is to be ended with the run."""
 
     directory: Path
     shared: Path
     sizes: Sizes
     say: Say
+    at_end: contextlib.ExitStack
 
 
 class Unit(enum.Enum):

@@ -22,8 +22,9 @@ from bench.harness import Figure, Unit, calls_text, timed_ms
 _NUM_SYNCS = 50
 
 
-def environment(directory: Path) -> dict[str, Any]:
+def environment(directory: Path, *, with_spark: bool) -> dict[str, Any]:
     """What the figures depend on; nothing that names this machine."""
+    spark = {"pyspark": importlib.metadata.version("pyspark")} if with_spark else {}
     return {
         "python": platform.python_version(),
         "indextables": it.__version__,
@@ -32,6 +33,7 @@ def environment(directory: Path) -> dict[str, Any]:
         "pylance": importlib.metadata.version("pylance"),
         "duckdb": importlib.metadata.version("duckdb"),
         "sqlite": sqlite3.sqlite_version,
+        **spark,
         "num_cores": os.cpu_count(),
         "fsync_median_ms": _fsync_median_ms(directory),
     }
@@ -59,10 +61,11 @@ def show(console: rich.console.Console, facts: dict[str, Any], figures: Sequence
             _verdict(figure.met),
         )
     console.print(table)
+    spark = f", PySpark {facts['pyspark']}" if "pyspark" in facts else ""
     console.print(
         f"medians; Python {facts['python']}, indextables {facts['indextables']}, deltalake {facts['deltalake']}, "
         f"pyiceberg {facts['pyiceberg']}, pylance {facts['pylance']}, duckdb {facts['duckdb']}, "
-        f"SQLite {facts['sqlite']}, {facts['num_cores']} cores, one fsync {facts['fsync_median_ms']:.2f} ms",
+        f"SQLite {facts['sqlite']}{spark}, {facts['num_cores']} cores, one fsync {facts['fsync_median_ms']:.2f} ms",
         highlight=False,
     )
 

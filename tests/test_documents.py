@@ -93,7 +93,17 @@ def test_the_pins_are_names_and_versions_only() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!+-]+", line) for line in lines)
 
 
-PUBLIC = {"Snippet", "Table", "TransactionLog", "__version__", "actions", "errors"}
+PUBLIC = {
+    "Snippet",
+    "Table",
+    "TransactionLog",
+    "__version__",
+    "actions",
+    "enable",
+    "errors",
+    "read",
+    "spark",
+}
 LOG = {
     "add_files",
     "cache_stats",

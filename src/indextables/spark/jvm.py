@@ -18,6 +18,7 @@ from indextables.errors import ConfigError
 KNOWN_SPARK = ("4.3.",)
 _PACKAGE = "indextables/spark"
 _BRIDGE = "indextables.spark.Bridge"
+enabled_sessions: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 _bridges: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 

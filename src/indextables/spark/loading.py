@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameReader
 
 from indextables.spark import jvm
+from indextables.spark.options import NAME
 from indextables.spark.places import absolute
 from indextables.spark.session_settings import over_session, session_settings
-from indextables.spark.source import NAME
 from indextables.spark.worker_errors import own_errors
 
-_enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 _load = DataFrameReader.load
 
 
-def install(spark: SparkSession) -> None:
-    """From now on, for the loads of a session."""
-    _enabled.add(spark)
+def install() -> None:
+    """From now on, for the loads of sessions that are enabled."""
     DataFrameReader.load = _load_enabled  # type: ignore[method-assign]
 
 
@@ -35,7 +32,7 @@ def _load_enabled(
 ) -> DataFrame:
     if format is not None:
         self.format(format)
-    if self._spark not in _enabled or self._jreader.source().lower() != NAME:
+    if self._spark not in jvm.enabled_sessions or self._jreader.source().lower() != NAME:
         return _load(self, path, None, schema, **options)
     self.options(**options)
     given = scala_map(self._spark, self._jreader.extraOptions())

@@ -15,6 +15,7 @@ from indextables.config import lookup
 from indextables.config.resolve import PREFIX
 from indextables.errors import ConfigError
 
+NAME = "indextables"
 READ_OPTIONS = ("search", "where", "columns", "limit", "score", "snippet", "versionAsOf", "timestampAsOf")
 WRITE_OPTIONS = ("partitionBy", "replaceWhere", "partitionOverwriteMode", "ifVersion")
 _PATH = "path"
@@ -91,6 +92,21 @@ class SourceOptions(NamedTuple):
         """Without the values of settings, among which may be secrets."""
         given = {**self._asdict(), "settings": sorted(self.settings)}
         return f"SourceOptions({', '.join(f'{name}={value!r}' for name, value in given.items() if value)})"
+
+    def to_options(self) -> dict[str, str]:
+        """The options of a load, as text."""
+        named = {
+            _PATH: self.url,
+            "search": self.search,
+            "where": self.where,
+            "columns": None if self.columns is None else names_as_option(self.columns),
+            "limit": self.limit,
+            "score": "true" if self.score else None,
+            "snippet": self.snippet,
+            "versionAsOf": self.version,
+            "timestampAsOf": self.timestamp,
+        }
+        return {**{name: str(value) for name, value in named.items() if value is not None}, **self.settings}
 
     @property
     def is_plain(self) -> bool:

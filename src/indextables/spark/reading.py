@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import ConfigError
-from indextables.spark.options import LOAD_ID, SHOW_VERSION, names_as_option
+from indextables.spark import jvm
+from indextables.spark.opening import open_frame
+from indextables.spark.options import LOAD_ID, NAME, SHOW_VERSION, SourceOptions, names_as_option
 from indextables.spark.scans import VERSION
 from indextables.spark.session_settings import over_session, session_settings
-from indextables.spark.source import NAME
 from indextables.spark.worker_errors import own_errors
 from indextables.store.url import parse_location
 
@@ -63,6 +64,8 @@ def read(
 def _load(spark: Any, url: str, options: Mapping[str, str]) -> DataFrame:
     """A load at one version. A classic session settles it now; Connect would do so anew at every use, so it is asked
     for the version first."""
+    if spark in jvm.enabled_sessions and jvm.is_known(spark):
+        return open_frame(spark, SourceOptions.parse({**options, "path": url}))
     if _is_connect(spark):
         shown = spark.read.format(NAME).options(**options, **{SHOW_VERSION: "true"}).load(url).schema
         options = {key: value for key, value in options.items() if key.lower() != "timestampasof"}

@@ -7,7 +7,6 @@ the commit keeps to: a table that somebody else makes meanwhile is noticed.
 from __future__ import annotations
 
 import functools
-import weakref
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,21 +17,18 @@ from indextables.errors import ConfigError, TableExistsError, TableNotFoundError
 from indextables.log.snapshot import Head
 from indextables.spark import jvm
 from indextables.spark.loading import activate, scala_map
-from indextables.spark.options import CREATE_ONLY, IGNORE, SourceOptions, names_as_option
+from indextables.spark.options import CREATE_ONLY, IGNORE, NAME, SourceOptions, names_as_option
 from indextables.spark.places import absolute
 from indextables.spark.session_settings import over_session, session_settings
-from indextables.spark.source import NAME
 from indextables.spark.worker_errors import own_errors
 from indextables.transaction_log import TransactionLog
 
-_enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 _save = DataFrameWriter.save
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 
 
-def install(spark: SparkSession) -> None:
-    """From now on, for the saves of a session."""
-    _enabled.add(spark)
+def install() -> None:
+    """From now on, for the saves of sessions that are enabled."""
     DataFrameWriter.save = _save_enabled  # type: ignore[method-assign]
 
 
@@ -50,7 +46,7 @@ def _save_enabled(
         self.partitionBy(partitionBy)
     if format is not None:
         self.format(format)
-    if self._spark not in _enabled or self._jwrite.source().lower() != NAME:
+    if self._spark not in jvm.enabled_sessions or self._jwrite.source().lower() != NAME:
         _save(self, path)
         return
     with own_errors():

@@ -5,6 +5,7 @@ Planning and tasks run in processes that see no session, so settings travel as o
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from indextables.config import lookup
 from indextables.config.resolve import PREFIX
 from indextables.config.setting import Setting
+from indextables.spark import jvm
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +21,7 @@ _log = logging.getLogger(__name__)
 def session_settings(spark: Any) -> dict[str, str]:
     """The settings that a session sets, with their whole keys. Unknown ones are left out with a warning."""
     known = {}
-    for key, value in spark.conf.getAll.items():
+    for key, value in _all_settings(spark).items():
         if not key.lower().startswith(PREFIX):
             continue
         if _meaning(key) is not None:
@@ -29,6 +31,14 @@ def session_settings(spark: Any) -> dict[str, str]:
         hint = "docs/configuration.md lists all keys" if near is None else f"did you mean `{near}`?"
         _log.warning("ignored `%s` of the session because there is no such setting; %s", key, hint)
     return known
+
+
+def _all_settings(spark: Any) -> dict[str, str]:
+    """In one call where our Java classes are there; Spark's own way takes two a setting."""
+    if spark in jvm.enabled_sessions and jvm.is_known(spark):
+        given: dict[str, str] = json.loads(jvm.bridge(spark).settings(spark._jsparkSession))
+        return given
+    return dict(spark.conf.getAll.items())
 
 
 def over_session(options: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:

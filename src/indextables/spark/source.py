@@ -11,12 +11,10 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from indextables.spark.options import SourceOptions
+from indextables.spark.options import NAME, SourceOptions
 from indextables.spark.reader import TableReader
 from indextables.spark.scans import ScanPlan
 from indextables.spark.writer import TableWriter
-
-NAME = "indextables"
 
 
 class IndexTablesSource(DataSource):

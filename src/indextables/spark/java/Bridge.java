@@ -13,8 +13,10 @@ import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** What Python calls. */
@@ -36,6 +38,15 @@ public final class Bridge {
     public Dataset dataFrame(SparkSession session, NativeScan scan) {
         ScanRules.pruneSplits(((org.apache.spark.sql.classic.SparkSession) session).extensions());
         return session.baseRelationToDataFrame(scan.relation(session));
+    }
+
+    /** What a private scan gives, as a frame that no process of Python has planned. */
+    public Dataset privateFrame(SparkSession session, String schema, PrivateScan.Opened opened, Map options) {
+        PrivateScan table = PrivateScan.shared((StructType) DataType.fromJson(schema), opened);
+        LogicalPlan plan = DataSourceV2Relation.create(
+            table, scala.Option.empty(), scala.Option.empty(), new CaseInsensitiveStringMap(options), scala.Option.empty());
+        return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
+            (org.apache.spark.sql.classic.SparkSession) session, plan);
     }
 
     /** The rows of a frame in shares of about so many bytes, rows that are equal in the columns together. */
@@ -65,6 +76,12 @@ public final class Bridge {
 
     public boolean isEnabled(SparkSession session) {
         return ScanRules.isEnabled(session);
+    }
+
+    /** What a session sets, as JSON. */
+    public String settings(SparkSession session) throws java.io.IOException {
+        Object all = CollectionConverters.asJava(session.conf().getAll());
+        return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(all);
     }
 
     /** Why Spark's own file systems cannot read a place, or null where they can. */

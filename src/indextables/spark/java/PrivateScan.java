@@ -19,12 +19,39 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class PrivateScan extends PythonTable {
     private final Opened opened;
+    private final boolean isShared;
     private String note;
 
-    PrivateScan(PythonDataSourceV2 source, StructType schema, Opened opened) {
+    private PrivateScan(PythonDataSourceV2 source, StructType schema, Opened opened, boolean isShared) {
         super(source, opened.format, schema);
         this.opened = opened;
+        this.isShared = isShared;
         this.note = opened.format + " " + opened.title;
+    }
+
+    /** The table of a frame, which a query may scan more than once. */
+    static PrivateScan shared(StructType schema, Opened opened) {
+        return new PrivateScan(newSource(opened.format), schema, opened, true);
+    }
+
+    /** The table of one scan in a query. */
+    static PrivateScan of(StructType schema, Opened opened) {
+        return new PrivateScan(newSource(opened.format), schema, opened, false);
+    }
+
+    private static PythonDataSourceV2 newSource(String format) {
+        PythonDataSourceV2 source = new PythonDataSourceV2();
+        source.setShortName(format);
+        return source;
+    }
+
+    /** The same for one scan alone, which says of itself what it reads. */
+    PrivateScan apart() {
+        return of(schema(), opened);
+    }
+
+    boolean isShared() {
+        return isShared;
     }
 
     public String name() {
@@ -112,9 +139,7 @@ public final class PrivateScan extends PythonTable {
         private final PythonScan scan;
 
         Distributed(String format, StructType schema, CaseInsensitiveStringMap options) {
-            PythonDataSourceV2 source = new PythonDataSourceV2();
-            source.setShortName(format);
-            this.scan = new PythonScan(source, format, schema, options, new Filter[0]);
+            this.scan = new PythonScan(newSource(format), format, schema, options, new Filter[0]);
         }
 
         public StructType readSchema() {

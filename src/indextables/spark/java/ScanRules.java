@@ -73,14 +73,29 @@ final class ScanRules {
             final ReplaceLoads rule = this;
             return ((LogicalPlan) plan).transformDown(new AbstractPartialFunction() {
                 public boolean isDefinedAt(Object node) {
-                    return rule.source(node) != null;
+                    return isShared(node) || rule.source(node) != null;
                 }
 
                 public Object applyOrElse(Object node, scala.Function1 otherwise) {
+                    if (isShared(node)) {
+                        DataSourceV2Relation scan = (DataSourceV2Relation) node;
+                        return with(scan, ((PrivateScan) scan.table()).apart());
+                    }
                     PythonDataSourceV2 source = rule.source(node);
                     return source == null ? otherwise.apply(node) : rule.replaced((DataSourceV2Relation) node, source);
                 }
             });
+        }
+
+        private static boolean isShared(Object node) {
+            if (!(node instanceof DataSourceV2Relation)) return false;
+            Object table = ((DataSourceV2Relation) node).table();
+            return table instanceof PrivateScan && ((PrivateScan) table).isShared();
+        }
+
+        private static DataSourceV2Relation with(DataSourceV2Relation load, PrivateScan table) {
+            return new DataSourceV2Relation(
+                table, load.output(), load.catalog(), load.identifier(), load.options(), load.timeTravelSpec());
         }
 
         private PythonDataSourceV2 source(Object node) {
@@ -97,9 +112,7 @@ final class ScanRules {
             }
             PrivateScan.Opened known = opened instanceof NativeScan
                 ? ((NativeScan) opened).opened : (PrivateScan.Opened) opened;
-            PrivateScan table = new PrivateScan(source, load.schema(), known);
-            return new DataSourceV2Relation(
-                table, load.output(), load.catalog(), load.identifier(), load.options(), load.timeTravelSpec());
+            return with(load, PrivateScan.of(load.schema(), known));
         }
 
         /** All scans of one load are of one version, so it is opened once. */
