@@ -40,10 +40,16 @@ def connect(spark) -> Iterator[Any]:
         yield session
 
 
-@pytest.fixture(params=["classic", "connect"])
+@pytest.fixture
+def enabled(spark) -> Any:
+    """An enabled session of its own, so that the shared one stays as it is."""
+    return it.enable(spark.newSession())
+
+
+@pytest.fixture(params=["spark", "enabled", "connect"])
 def session(request) -> Any:
-    """A session of either kind."""
-    return request.getfixturevalue("spark" if request.param == "classic" else "connect")
+    """A session of each kind."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,6 @@ from indextables.spark import jvm
 NATIVE, PYTHON, FOUND = "FileScan parquet", "BatchScan indextables", "LocalTableScan"
 
 
-@pytest.fixture
-def enabled(spark) -> Any:
-    """A session of its own, so that the shared one stays as it is."""
-    return it.enable(spark.newSession())
-
-
 def plan_of(frame: Any) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
