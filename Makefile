@@ -35,9 +35,8 @@ format: setup ## Format the code and mend what can be mended
 docs: setup ## Write the generated documents anew
 	$(BIN)/python -m indextables.config.docs --write docs/configuration.md
 
-demo: setup ## Commit from several processes, travel in time and show the log; then fill a table and search it
-	$(BIN)/python examples/log_tour.py
-	$(BIN)/python examples/search_tour.py
+demo: setup ## Write a few hundred thousand log rows with Spark, search them and travel in time
+	$(BIN)/indextables demo
 
 bench: setup ## Measure beside delta-rs, pyiceberg, Lance, SQLite and DuckDB in one run, and print the ratios
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'

@@ -5,9 +5,9 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
+from tests.test_documents import blocks
 
 import indextables as it
-from tests.test_documents import blocks
 
 pytestmark = pytest.mark.slow
 

@@ -24,6 +24,7 @@ from indextables._version import __version__
 from indextables.cli.checkpoint import checkpoint, compact
 from indextables.cli.count import count
 from indextables.cli.create import create
+from indextables.cli.demo import demo
 from indextables.cli.files import files
 from indextables.cli.history import history
 from indextables.cli.ingest import ingest
@@ -44,6 +45,7 @@ Examples:
   indextables search /data/logs 'timeout AND NOT debug'
   indextables files /data/logs
   indextables -o aws.region=eu-central-1 history s3://bucket/logs --limit 5
+  indextables demo
 """
 
 
@@ -153,5 +155,5 @@ def cli(ctx: click.Context, options: dict[str, str], verbose: bool) -> None:
     ctx.call_on_close(lambda: _logger.debug("ended after %.0f ms", (SYSTEM_CLOCK.monotonic() - started) * 1000))
 
 
-for _command in (create, ingest, search, count, files, history, log, state, checkpoint, compact):
+for _command in (demo, create, ingest, search, count, files, history, log, state, checkpoint, compact):
     cli.add_command(_command)
