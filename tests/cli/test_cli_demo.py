@@ -27,7 +27,6 @@ def finished(tmp_path_factory):
 
 @needs_spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 class TestFinished:
     def test_it_leaves_the_table_it_tells_of(self, finished):
         _, path, output = finished
@@ -64,7 +63,6 @@ class TestFinished:
 
 @needs_spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 def test_a_wrong_count_fails_the_demo(tmp_path):
     code = """
 from indextables.spark import demo

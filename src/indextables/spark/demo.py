@@ -30,10 +30,10 @@ from indextables.spark.demo_place import NAME, make_room
 from indextables.spark.demo_report import Report, duration, timed
 from indextables.spark.demo_rows import NAME as SAMPLE
 from indextables.spark.demo_rows import NUM_DAYS, SampleLogs
+from indextables.spark.options import NAME as FORMAT
 from indextables.spark.reading import read
 from indextables.spark.sample_logs import FIRST_DAY, SCHEMA, Needle, needles
 from indextables.spark.sessions import session
-from indextables.spark.source import NAME as FORMAT
 from indextables.table import Table
 
 _FAST = "spark.indextables.indexing.fastfields"
