@@ -6,6 +6,7 @@ would have to be asked, or too much of an index would have to be fetched, the se
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,15 +26,15 @@ class DriverSearch:
         self._asked = asked
         self._gateway = gateway
 
-    def apply(self, columns: Sequence[str], prune: str) -> Any:
-        """A list of what is to be said of a scan, and of its rows where there are few."""
+    def apply(self, columns: str, prune: str) -> Any:
+        """A list of what is to be said of a scan, and of its rows where there are few. `columns` are a JSON array."""
         plan = ScanPlan.open(self._asked._replace(prune=prune or None))
         answer = self._gateway.jvm.java.util.ArrayList()
         splits = plan.splits_with_hits()
         num_asked = plan.num_splits if splits is None else len(splits)
         answer.add(f", {num_asked} of {plan.num_live_splits} splits")
         if splits is not None:
-            answer.add(ipc_stream(_rows(plan, [*columns], splits)))
+            answer.add(ipc_stream(_rows(plan, json.loads(columns), splits)))
         return answer
 
     class Java:
@@ -45,5 +46,5 @@ def _rows(plan: ScanPlan, columns: Sequence[str], splits: Any) -> pa.Table:
     schema = StructType([given[name] for name in columns])
     checked = to_checked_schema(schema)
     scan, places = plan.scan(schema)
-    batches = scan.read(splits) if splits else ()
+    batches = scan.read_at_once(splits) if splits else ()
     return pa.Table.from_batches([conform_batch(batch, checked, places) for batch in batches], checked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -50,4 +51,7 @@ def activate(spark: SparkSession) -> None:
 
 def scala_map(spark: SparkSession, options: Any) -> dict[str, str]:
     """A map of Scala's as a dictionary."""
+    if jvm.is_known(spark):
+        known: dict[str, str] = json.loads(jvm.bridge(spark).mapJson(options))
+        return known
     return dict(jvm.gateway(spark).jvm.scala.jdk.javaapi.CollectionConverters.asJava(options))

@@ -79,9 +79,13 @@ public final class Bridge {
     }
 
     /** What a session sets, as JSON. */
-    public String settings(SparkSession session) throws java.io.IOException {
-        Object all = CollectionConverters.asJava(session.conf().getAll());
-        return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(all);
+    public String settings(SparkSession session) {
+        return mapJson(session.conf().getAll());
+    }
+
+    /** A map of Scala's as JSON. */
+    public String mapJson(scala.collection.Map map) {
+        return Texts.json(CollectionConverters.asJava(map));
     }
 
     /** Why Spark's own file systems cannot read a place, or null where they can. */

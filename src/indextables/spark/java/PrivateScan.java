@@ -1,6 +1,5 @@
 package indextables.spark;
 
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -69,7 +68,10 @@ public final class PrivateScan extends PythonTable {
         final Map pinned;
         final BiFunction search;
 
-        /** `search` takes columns and the text of a predicate; it gives a note, and rows where it found all of them. */
+        /**
+         * `search` takes columns, as JSON, and the text of a predicate. It gives a note, and rows where it found all of
+         * them.
+         */
         public Opened(String format, String title, Map pinned, BiFunction search) {
             this.format = format;
             this.title = title;
@@ -110,9 +112,7 @@ public final class PrivateScan extends PythonTable {
         }
 
         public Scan build() {
-            List columns = new ArrayList();
-            for (int i = 0; i < needed.length(); i++) columns.add(needed.fields()[i].name());
-            List answer = (List) table.opened.search.apply(columns, prune);
+            List answer = (List) table.opened.search.apply(Texts.json(needed.fieldNames()), prune);
             table.note = table.opened.format + " " + table.opened.title + (String) answer.get(0);
             if (answer.size() > 1) return new FoundRows(Rows.of((byte[]) answer.get(1)), needed);
             return new Distributed(table.opened.format, needed, options());
