@@ -170,13 +170,14 @@ def test_batches_of_long_values_hold_few_rows() -> None:
 
 
 def test_splits_stay_open_from_one_task_to_the_next(table, options, monkeypatch) -> None:
-    scan = planned(table, options)
-    task = _all_splits(table, options)
+    scan_tasks._open_splits.cache_clear()
     opened = []
     original = scan_tasks.OpenSplits.__init__
     monkeypatch.setattr(
         scan_tasks.OpenSplits, "__init__", lambda self, *given: opened.append(1) or original(self, *given)
     )
+    scan = planned(table, options)
+    task = _all_splits(table, options)
     for _ in range(3):
         assert sum(batch.num_rows for batch in scan.scan_of(["id"]).read(task)) == 200
     assert len(opened) == 1
