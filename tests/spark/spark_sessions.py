@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from tests.spark_runs import NO_SPARK, can_run_spark
 
 CONNECT = {
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
@@ -26,9 +25,8 @@ CONNECT = {
 @contextlib.contextmanager
 def spark_session(place: str, *, cores: int = 1, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A classic session, whose Java process ends with the block. One that runs already is lent as it is."""
-    pytest.importorskip("pyspark", reason="pyspark is not installed")
-    if shutil.which("java", path=_java_path()) is None:
-        pytest.skip("Spark needs Java, which is not on the path")
+    if not can_run_spark():
+        pytest.skip(NO_SPARK)
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:
@@ -76,6 +74,8 @@ def connect_session(spark: Any) -> Iterator[Any]:
 def _start(place: str, cores: int, settings: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
+    from indextables.spark.java_runtime import java_home_for_spark
+
     quick = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -89,7 +89,12 @@ def _start(place: str, cores: int, settings: Mapping[str, str]) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
     }
-    with mock.patch.dict(os.environ, {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}), _any_pandas():
+    environment = {
+        "JAVA_HOME": java_home_for_spark(),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with mock.patch.dict(os.environ, environment), _any_pandas():
         builder = SparkSession.builder.master(f"local[{cores}]").appName("tests")
         return builder.config(map={**quick, **settings}).getOrCreate()
 
@@ -100,8 +105,3 @@ def _any_pandas() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield
-
-
-def _java_path() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin") if home else os.environ.get("PATH", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import Any
 from unittest import mock
 
@@ -124,6 +125,17 @@ def test_errors_are_those_of_the_library(enabled, logs, tmp_path) -> None:
         load(enabled, logs, search="(unclosed")
     with pytest.raises(ConfigError, match="did you mean `search`"):
         load(enabled, logs, serach="x")
+
+
+def test_a_table_that_is_gone_when_a_query_runs_is_said(enabled, tmp_path) -> None:
+    from pyspark.errors import IllegalArgumentException
+
+    table = make_logs(tmp_path / "gone")
+    plain, searched = load(enabled, table), load(enabled, table, search="timeout")
+    shutil.rmtree(table.url)
+    for frame in (plain, searched):
+        with pytest.raises(IllegalArgumentException, match="No transaction log found"):
+            frame.count()
 
 
 def test_a_relative_path_means_the_working_directory(enabled, tmp_path, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""docs/spark.md is true: its examples run, one after the other."""
+"""What documents say of Spark is true: their examples run, one after the other."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import indextables as it
 pytestmark = pytest.mark.slow
 
 
-def test_the_examples_run(spark, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(("document", "language", "least"), [("docs/spark.md", "python", 3), ("README.md", "py", 1)])
+def test_the_examples_run(spark, tmp_path, monkeypatch, document, language, least) -> None:
     monkeypatch.chdir(tmp_path)
     enabled = it.enable(spark.newSession())
-    code = blocks("python", "docs/spark.md")
-    assert len(code) >= 3
+    code = blocks(language, document)
+    assert len(code) >= least
     with mock.patch("indextables.spark.sessions.session", return_value=enabled):
-        exec(compile("\n".join(code), "docs/spark.md", "exec"), {})
+        exec(compile("\n".join(code), document, "exec"), {})

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import indextables as it
+from indextables.spark.java_runtime import java_home_for_spark
 
 NUM_BATCHES = 3
 ROWS_PER_BATCH = 40
@@ -30,6 +32,7 @@ def main(master: str, place: str, job: str, url: str) -> None:
         "spark.local.dir": place,
         "spark.ui.showConsoleProgress": "false",
     }
+    os.environ["JAVA_HOME"] = java_home_for_spark()
     spark = SparkSession.builder.master(master).config(map=settings).getOrCreate()
     try:
         {"retried": retried, "batches": batches, "stuck": stuck}[job](spark, url)

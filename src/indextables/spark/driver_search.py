@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from indextables.errors import IndexTablesError
 from indextables.spark.arrow_types import conform_batch, to_checked_schema
 from indextables.spark.native import ipc_stream
 from indextables.spark.options import SourceOptions
@@ -27,14 +28,23 @@ class DriverSearch:
         self._gateway = gateway
 
     def apply(self, columns: str, prune: str) -> Any:
-        """A list of what is to be said of a scan, and of its rows where there are few. `columns` are a JSON array."""
+        """A list of what is to be said of a scan, and of its rows where there are few. `columns` are a JSON array.
+
+        What is wrong with it is given as text.
+        """
+        try:
+            return self._plan(json.loads(columns), prune)
+        except IndexTablesError as error:
+            return str(error)
+
+    def _plan(self, columns: Sequence[str], prune: str) -> Any:
         plan = ScanPlan.open(self._asked._replace(prune=prune or None))
         answer = self._gateway.jvm.java.util.ArrayList()
         splits = plan.splits_with_hits()
         num_asked = plan.num_splits if splits is None else len(splits)
         answer.add(f", {num_asked} of {plan.num_live_splits} splits")
         if splits is not None:
-            answer.add(ipc_stream(_rows(plan, json.loads(columns), splits)))
+            answer.add(ipc_stream(_rows(plan, columns, splits)))
         return answer
 
     class Java:

@@ -39,19 +39,12 @@ def to_spark(
     table: Table, spark: SparkSession, *, where: str | None = None, columns: Sequence[str] | None = None
 ) -> DataFrame:
     """The rows of a table at its version as a DataFrame: all, or those that a predicate is true of."""
-    bridge = jvm.bridge(spark)
     scan = NativeTable.open(table, spark, where=where)
     if isinstance(scan, str):
         raise ConfigError(
             f"cannot scan `{table.url}` natively because {scan}", hint="`indextables.read(spark, url)` reads it"
         )
-    frame = DataFrame(bridge.dataFrame(spark._jsparkSession, scan.java(spark)), spark)
-    if where is not None:
-        frame = frame.filter(filter_column(bind(parse_predicate(where), table.schema)))
-    if columns is None:
-        return frame
-    names = [check_column(table.schema, name) for name in dict.fromkeys(columns)]
-    return frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
+    return scan.frame(spark, where=where, columns=columns)
 
 
 class NativeTable:
@@ -80,6 +73,17 @@ class NativeTable:
             files = files.filter(prune_mask(files, where, snapshot, config))
         partitions = _partition_values(files, snapshot)
         return partitions if isinstance(partitions, str) else cls(snapshot, config, root, files, partitions)
+
+    def frame(self, spark: SparkSession, *, where: str | None, columns: Sequence[str] | None) -> DataFrame:
+        """The rows that a predicate is true of, or all, as a DataFrame."""
+        schema = self._snapshot.schema
+        frame = DataFrame(jvm.bridge(spark).dataFrame(spark._jsparkSession, self.java(spark)), spark)
+        if where is not None:
+            frame = frame.filter(filter_column(bind(parse_predicate(where), schema)))
+        if columns is None:
+            return frame
+        names = [check_column(schema, name) for name in dict.fromkeys(columns)]
+        return frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
 
     def java(self, spark: SparkSession, opened: Any = None) -> Any:
         """The scan as our Java classes know it."""

@@ -7,9 +7,10 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
+from indextables.errors import IndexTablesError
 from indextables.spark import jvm
 from indextables.spark.driver_search import DriverSearch
-from indextables.spark.native import NativeTable, to_spark
+from indextables.spark.native import NativeTable
 from indextables.spark.options import NAME, SourceOptions
 from indextables.spark.scans import ScanPlan, open_log
 from indextables.table import Table
@@ -22,7 +23,13 @@ class Opening:
         self._spark = spark
 
     def apply(self, pickled: bytes) -> Any:
-        """`pickled` is the data source that Spark made of a load."""
+        """`pickled` is the data source that Spark made of a load. What is wrong with it is given as text."""
+        try:
+            return self._open(pickled)
+        except IndexTablesError as error:
+            return str(error)
+
+    def _open(self, pickled: bytes) -> Any:
         asked: SourceOptions = cloudpickle.loads(pickled).asked
         table = _table(asked)
         asked = asked._replace(version=table.version, timestamp=None)
@@ -38,8 +45,9 @@ def open_frame(spark: SparkSession, asked: SourceOptions) -> DataFrame:
     """A load without the processes of Python in which Spark would plan it, for sessions that are enabled."""
     if asked._replace(where=None, columns=None).is_plain:
         table = _table(asked)
-        if not isinstance(NativeTable.open(table, spark), str):
-            return to_spark(table, spark, where=asked.where, columns=asked.columns)
+        scan = NativeTable.open(table, spark, where=asked.where)
+        if not isinstance(scan, str):
+            return scan.frame(spark, where=asked.where, columns=asked.columns)
     plan = ScanPlan.open(asked)
     opened = _private(plan.asked, spark)
     options = jvm.gateway(spark).jvm.java.util.HashMap()

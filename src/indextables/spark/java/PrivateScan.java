@@ -112,7 +112,7 @@ public final class PrivateScan extends PythonTable {
         }
 
         public Scan build() {
-            List answer = (List) table.opened.search.apply(Texts.json(needed.fieldNames()), prune);
+            List answer = (List) Texts.checked(table.opened.search.apply(Texts.json(needed.fieldNames()), prune));
             table.note = table.opened.format + " " + table.opened.title + (String) answer.get(0);
             if (answer.size() > 1) return new FoundRows(Rows.of((byte[]) answer.get(1)), needed);
             return new Distributed(table.opened.format, needed, options());

@@ -122,7 +122,7 @@ final class ScanRules {
                 if (known == null) {
                     byte[] pickled = source.getOrCreateDataSourceInPython(
                         format, load.options(), scala.Option.apply(load.schema())).dataSource();
-                    known = open.apply(pickled);
+                    known = Texts.checked(open.apply(pickled));
                     OPENED.put(source, known);
                 }
                 return known;

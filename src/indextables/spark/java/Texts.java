@@ -3,9 +3,15 @@ package indextables.spark;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
-/** Values as JSON: what Python reads of a collection one by one takes a call each, and an exception at its end. */
+/** Values between Java and Python. JSON, because what Python reads of a collection one by one takes a call each. */
 final class Texts {
     private static final ObjectMapper MAPPER = new ObjectMapper();
+
+    /** What Python answers, unless that is the text of an error. */
+    static Object checked(Object answer) {
+        if (answer instanceof String) throw new IllegalArgumentException((String) answer);
+        return answer;
+    }
 
     static String json(Object value) {
         try {
