@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from indextables.split.rows import leaf_ranges
 
 _COMPRESSION_LEVEL = 1
-_PAGE_BYTES = 32 << 10
+_PAGE_BYTES = 8 << 10
 _MOST_PAGE_ROWS = 2_048
 _ROWS_PER_LOOK = 64  # after so many a page may end
 _WHOLE_NUMBERS = "DELTA_BINARY_PACKED"  # smaller than packed plain numbers, and decoded seven times as fast
