@@ -7,6 +7,7 @@ import shutil
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
 import pytest
 from tests.spark.conftest import log_rows, make_logs, rows_of
 
@@ -110,6 +111,16 @@ def test_a_load_stands_at_its_version_and_a_new_one_sees_more(enabled, tmp_path)
     assert before.join(before.select("id"), "id").count() == 180
     assert searched.count() == it.Table.open(table.url, version=3).count("timeout")
     assert load(enabled, table).count() == 240
+
+
+def test_a_table_that_is_made_anew_is_not_mistaken_for_the_old_one(session, tmp_path) -> None:
+    place = tmp_path / "anew"
+    for number in range(3):
+        table = it.Table.create(place, pa.schema([("id", pa.int64()), (f"of_{number}", pa.string())]))
+        table.append(pa.table({"id": [number], f"of_{number}": ["word"]}))
+        assert rows_of(it.read(session, place)) == [(number, "word")]
+        assert rows_of(it.read(session, place, search=f"of_{number}:word", columns=["id"])) == [(number,)]
+        shutil.rmtree(place)
 
 
 def test_a_schema_that_somebody_gives_is_read_by_name(enabled, logs) -> None:

@@ -212,6 +212,12 @@ def test_spark_reads_no_more_of_a_damaged_split_than_python(spark, tmp_path) -> 
         table.to_spark(spark).collect()
 
 
+def test_credentials_that_spark_does_not_have_are_said(spark, table) -> None:
+    given = it.Table.open(table.url, options={"aws.accessKey": "key", "aws.secretKey": "secret"})
+    with pytest.raises(ConfigError, match="not to Spark"):
+        given.to_spark(spark)
+
+
 def test_a_place_that_spark_cannot_read_is_said(spark) -> None:
     table = it.Table.create("memory://native/table", pa.schema([("id", pa.int64())]))
     with pytest.raises(ConfigError, match=r"cannot scan .* natively"):

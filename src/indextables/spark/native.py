@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
-from indextables.config import Config
+from indextables.config import Config, settings
 from indextables.errors import ConfigError, QueryError
 from indextables.log.snapshot import Snapshot
 from indextables.ops.questions import check_column
@@ -33,6 +33,7 @@ from indextables.table import Table
 logger = logging.getLogger(__name__)
 
 _FILE_COLUMNS = ["path", "size", "modification_time"]
+_CREDENTIALS = [setting for setting in settings.ALL if setting.secret]
 
 
 def to_spark(
@@ -62,8 +63,12 @@ class NativeTable:
     def open(cls, table: Table, spark: SparkSession, *, where: str | None = None) -> NativeTable | str:
         """The table, or why Spark cannot scan it by itself. With `where`, less the splits that it rules out."""
         snapshot, config = table.snapshot, table.log.config
+        if jvm.is_classic(spark) and not jvm.is_known(spark):
+            return f"Spark {spark.version} is not one that this is known to work with"
         if _holds_void(to_spark_schema(snapshot.schema)):
             return "it has a column of type `void`, which Spark's Parquet scan cannot read"
+        if any(config.is_set(setting) for setting in _CREDENTIALS):
+            return "its credentials are given to this library and not to Spark"
         refusals = {url: jvm.bridge(spark).refusal(spark._jsparkSession, url) for url in _hadoop_urls(table)}
         root = next((url for url, refusal in refusals.items() if refusal is None), None)
         if root is None:
@@ -117,8 +122,9 @@ class MayMatch:
         except QueryError as error:
             logger.info("no split is ruled out by `%s`: %s", where, error)
             return b"\1" * int(self._files.num_rows)
-        kept: list[bool] = mask.to_pylist()
-        return bytes(kept)
+        numbers = pc.cast(mask, pa.uint8())
+        found: bytes = numbers.buffers()[1].to_pybytes()[numbers.offset : numbers.offset + len(numbers)]
+        return found
 
     class Java:
         implements = ("java.util.function.Function",)

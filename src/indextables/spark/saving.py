@@ -106,6 +106,8 @@ class _Save(NamedTuple):
         if not config[settings.WRITE_OPTIMIZE_WRITE_ENABLED]:
             return self.frame
         columns = (asked.partition_by or ()) if head is None else head.partition_columns
+        if not jvm.is_known(self.spark):
+            return self.frame.hint("rebalance", *columns)
         size = config[settings.WRITE_OPTIMIZE_WRITE_TARGET_SPLIT_SIZE]
         bridge = jvm.bridge(self.spark)
         return DataFrame(bridge.rebalanced(self.frame._jdf, list(columns), size), self.spark)
