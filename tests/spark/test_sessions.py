@@ -15,6 +15,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from tests.spark_runs import run_program
+
 from indextables.errors import ConfigError
 from indextables.spark import machine, sessions, spark_settings
 from indextables.spark.java_runtime import find_java
@@ -325,3 +327,18 @@ def test_memory_is_that_of_the_container(monkeypatch, tmp_path, limit, expected)
 def test_the_heap_is_a_share_of_the_memory(monkeypatch, memory, heap):
     monkeypatch.setattr(sessions, "memory_bytes", lambda: memory)
     assert sessions._driver_memory_bytes() == heap
+
+
+@needs_java
+@pytest.mark.slow
+def test_a_python_whose_path_needs_quotes_finds_the_format(tmp_path):
+    """Spark asks the shell whether there is such a Python, without quotes."""
+    (tmp_path / "a b").symlink_to(sys.prefix)
+    code = """
+import indextables as it
+spark = it.spark.session(progress=False)
+spark.range(5).write.format("indextables").save("t")
+print(spark.read.format("indextables").load("t").count())
+"""
+    done = run_program([str(tmp_path / "a b" / "bin" / "python"), "-c", code], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "5\n"), done.stderr

@@ -7,6 +7,7 @@ and saves take the session's settings along.
 
 from __future__ import annotations
 
+import shlex
 import threading
 import warnings
 
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from indextables.spark import jvm, loading, saving
 from indextables.spark.opening import Opening
 from indextables.spark.options import NAME
+from indextables.spark.source import IndexTablesSource
 
 _lock = threading.Lock()
 
@@ -37,6 +39,9 @@ def enable(spark: SparkSession) -> SparkSession:
         )
     else:
         jvm.bridge(spark).enable(spark._jsparkSession, NAME, Opening(spark))
+    python = spark.sparkContext.pythonExec
+    if shlex.quote(python) != python:  # Spark asks the shell for it without quotes, and then finds no data source
+        spark.dataSource.register(IndexTablesSource)
     with _lock:
         jvm.enabled_sessions.add(spark)
         loading.install()
