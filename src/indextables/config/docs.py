@@ -23,7 +23,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Purge", ("purge", "purgeOnWrite")),
     ("Merge", ("merge", "mergeOnWrite")),
     ("Writing", ("indexWriter", "write")),
-    ("Reading with Spark", ("read",)),
+    ("Reading with Spark", ("read", "search")),
     ("Cache on disk", ("cache",)),
     ("Indexing", ("indexing",)),
     ("Storage", ("store",)),
