@@ -39,16 +39,18 @@ def distinct_terms(column: pa.Array[Any], field: IndexField) -> Iterable[str] | 
     if field.tokenizer == "raw":
         return indexed_texts(texts) if field.kind is Kind.STRING else texts
     is_plain = pc.string_is_ascii(texts)
-    odd = (term for text in texts.filter(pc.invert(is_plain)).to_pylist() for term in tokens(field, text))
-    return {*_plain_terms(texts.filter(is_plain), field), *odd}
-
-
-def _plain_terms(texts: pa.Array[Any], field: IndexField) -> Iterable[str]:
-    table = _WORDS if field.tokenizer == "whitespace" else _LOWER_WORDS
-    words: list[str] = pc.unique(pc.list_flatten(pc.split_pattern(_translated(texts, table), " "))).to_pylist()
-    if stemmed_language(field.tokenizer) is None:
+    words = _plain_words(texts.filter(is_plain), field)
+    is_stemmed = stemmed_language(field.tokenizer) is not None
+    if not is_stemmed and pc.all(is_plain, min_count=0).as_py():
         return words
-    return [term for word in words for term in tokens(field, word)]
+    odd = (term for text in texts.filter(pc.invert(is_plain)).to_pylist() for term in tokens(field, text))
+    plain = words.to_pylist()
+    return {*((term for word in plain for term in tokens(field, word)) if is_stemmed else plain), *odd}
+
+
+def _plain_words(texts: pa.Array[Any], field: IndexField) -> pa.Array[Any]:
+    table = _WORDS if field.tokenizer == "whitespace" else _LOWER_WORDS
+    return pc.unique(pc.list_flatten(pc.split_pattern(_translated(texts, table), " ")))
 
 
 def _translated(texts: pa.Array[Any], table: bytes) -> pa.Array[Any]:
