@@ -184,6 +184,8 @@ def _operate(world: World, log: it.TransactionLog, entry: Done) -> int:
         return log.overwrite_files([add])
     if entry.kind == "overwrite where":
         return log.overwrite_files([add], where="shelf IS NULL" if shelf is None else f"shelf = {shelf}")
+    if entry.kind == "overwrite partitions":
+        return log.overwrite_files([add], dynamic=True)
     if entry.kind == "replace":
         return _replace(world, log, add)
     if entry.kind == "properties":

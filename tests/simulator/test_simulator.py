@@ -30,7 +30,8 @@ from indextables.state.retention import Verified
 from indextables.state.verification import Verifier
 from indextables.store.faulty import Fault
 
-ALL_KINDS = ["append"] * 3 + ["overwrite", "overwrite where", "replace", "properties", "skip", "mapping", "stream"]
+OVERWRITES = ["overwrite", "overwrite where", "overwrite partitions"]
+ALL_KINDS = ["append"] * 3 + [*OVERWRITES, "replace", "properties", "skip", "mapping", "stream"]
 NETWORK = {
     Fault.UNAVAILABLE: 0.03,
     Fault.DROPPED: 0.04,
@@ -61,7 +62,7 @@ def cleaned(world: World, book: Book) -> None:
     """Writers that sleep for hours while old versions are cleaned away by age."""
     world.pause_probability = 0.06
     for number in range(3):
-        kinds = ["append", "append", "overwrite", "overwrite where", "stream"]
+        kinds = ["append", "append", *OVERWRITES, "stream"]
         world.spawn(f"w{number}", writer(world, book, f"w{number}", 5, kinds))
     world.spawn("c", cleaner(world, "c", 6, truncates=False))
     world.spawn("r", reader(world, book, "r", 5))
@@ -209,8 +210,12 @@ def replay(versions: list[tuple]) -> list[set[str]]:
         assert removed <= live, f"version {version} removes what is not there: {removed - live}"
         if info is not None and info.parameters.get("mode") == "Overwrite":
             named = info.parameters.get("predicate", "all")
-            wanted = {path for path in live if named in ("all", where(shelves[path]))}
-            assert removed == wanted, f"version {version} overwrites something else than {named}"
+            new = {action.partition_values.get("shelf") for action in actions if isinstance(action, Add)}
+            if info.parameters.get("partitionOverwriteMode") == "dynamic":
+                wanted = {path for path in live if shelves[path] in new}
+            else:
+                wanted = {path for path in live if named in ("all", where(shelves[path]))}
+            assert removed == wanted, f"version {version} overwrites something else than {info.parameters}"
         shelves |= {action.path: action.partition_values.get("shelf") for action in actions if isinstance(action, Add)}
         live = (live - removed) | {action.path for action in actions if isinstance(action, Add)}
         for action in actions:
