@@ -69,6 +69,10 @@ class IndexField(msgspec.Struct, frozen=True, kw_only=True, rename=_RENAMED, for
         return self.fast and self.kind in _NUMERIC
 
 
+# Made here, because msgspec crashes where two threads decode a type for the first time at once.
+_decoder = msgspec.json.Decoder(list[IndexField])
+
+
 class FieldMap:
     """The fields of an index in the order of their columns; immutable."""
 
@@ -92,7 +96,7 @@ class FieldMap:
     @classmethod
     def from_json(cls, text: str) -> FieldMap:
         try:
-            fields = sorted(msgspec.json.decode(text, type=list[IndexField]), key=lambda field: field.position)
+            fields = sorted(_decoder.decode(text), key=lambda field: field.position)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise SchemaError(f"cannot read a doc mapping because {error}") from error
         if len({field.column for field in fields}) != len(fields) or len({field.name for field in fields}) != len(

@@ -56,6 +56,10 @@ class _Record(msgspec.Struct, frozen=True):
     files: list[_File]
 
 
+# Made here, because msgspec crashes where two threads decode a type for the first time at once.
+_decoder = msgspec.json.Decoder(_Record)
+
+
 class IndexCache:
     """Directories of extracted indexes, bounded by `cache.disk.maxSize`."""
 
@@ -232,7 +236,7 @@ def _lock_record(entry: str, kind: int) -> int | None:
 def _find_problem(entry: str, lock: int) -> str | None:
     """Why an entry cannot be used."""
     try:
-        record = msgspec.json.decode(_read_all(lock), type=_Record)
+        record = _decoder.decode(_read_all(lock))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return f"its record cannot be understood ({error})"
     files = os.path.join(entry, _FILES)

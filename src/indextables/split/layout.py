@@ -104,10 +104,10 @@ def encode_directory(directory: Directory) -> str:
 def decode_directory(text: bytes | str, key: str) -> Directory:
     """The directory of the split `key`, with every name and offset checked."""
     try:
-        version = msgspec.json.decode(text, type=_Versioned).layout_version
+        version = _version_decoder.decode(text).layout_version
         if version != LAYOUT_VERSION:
             raise corrupt(key, f"its layout version is `{version}`, and this library knows `{LAYOUT_VERSION}`")
-        directory = msgspec.json.decode(text, type=Directory)
+        directory = _decoder.decode(text)
         _id_bytes(directory.split_id)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise corrupt(key, f"its directory cannot be understood ({error})") from error
@@ -157,6 +157,11 @@ def _id_bytes(split_id: str) -> bytes:
 
 class _Versioned(msgspec.Struct):
     layout_version: int
+
+
+# Made here, because msgspec crashes where two threads decode a type for the first time at once.
+_version_decoder = msgspec.json.Decoder(_Versioned)
+_decoder = msgspec.json.Decoder(Directory)
 
 
 def _digest(identity: bytes, length: int, behind: bytes | memoryview) -> bytes:
