@@ -124,11 +124,13 @@ def test_a_limit_is_one_task_and_exactly_that_of_a_search(table, options) -> Non
     assert run(scan).equals(table.search(limit=70))
 
 
-def test_prune_rules_splits_out_and_never_decides_on_rows(table, options) -> None:
-    pruned = planned(table, options, prune="id = 60")
+def test_hints_rule_splits_out_and_never_decide_on_rows(table, options) -> None:
+    pruned = planned(table, options, hints=["id = 60"])
     assert [one.path for task in pruned.tasks() for one in task] == table.files(where="id = 60")["path"].to_pylist()
     assert run(pruned).num_rows == 50
-    both = planned(table, options, where="id > 70", prune="day = 'd1'")
+    odd = planned(table, options, hints=["nosuch = 1", "id = 60", "id LIKE", "id = 'x'"])
+    assert odd.tasks() == pruned.tasks()
+    both = planned(table, options, where="id > 70", hints=["day = 'd1'"])
     assert sorted(run(both)["id"].to_pylist()) == list(range(71, 100))
 
 
@@ -198,8 +200,6 @@ def test_what_is_wrong_is_said_when_a_scan_is_planned(table, options) -> None:
         planned(table, options, query="nosuch:1")
     with pytest.raises(QueryError, match="nosuch"):
         planned(table, options, where="nosuch = 1")
-    with pytest.raises(QueryError, match="nosuch"):
-        planned(table, options, prune="nosuch = 1")
     with pytest.raises(SchemaError, match="no such column"):
         planned(table, options, Wanted(columns=["nosuch"]))
     with pytest.raises(SchemaError, match="not indexed as `text`"):

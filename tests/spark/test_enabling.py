@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import shutil
 from typing import Any
@@ -15,6 +16,7 @@ import indextables as it
 from indextables.errors import CommitConflictError, ConfigError, QueryError, TableExistsError, TableNotFoundError
 from indextables.spark import jvm
 
+OLD = [("day", pa.date32()), ("at", pa.timestamp("us", "UTC")), ("plain", pa.timestamp("us"))]
 NATIVE, PYTHON, FOUND = "FileScan parquet", "BatchScan indextables", "LocalTableScan"
 
 
@@ -100,6 +102,43 @@ def test_scans_of_one_load_do_not_meet(enabled, logs, options) -> None:
     assert cached.count() == frame.filter("id < 20").count()
     assert frame.count() == len(all_ids)
     cached.unpersist()
+
+
+@pytest.mark.parametrize("max_rows", ["0", "1000"])
+def test_filters_that_the_log_knows_nothing_of_are_sparks(enabled, logs, max_rows) -> None:
+    enabled.conf.set("spark.indextables.search.driver.maxRows", max_rows)
+    scored = load(enabled, logs, search="timeout", score="true", snippet="message")
+    all_rows = scored.collect()
+    middle = sorted(row._score for row in all_rows)[len(all_rows) // 2]
+    above = [row.id for row in all_rows if row._score > middle and row.day == "2026-01-01"]
+    frame = scored.filter(f"_score > cast('{middle!r}' AS float) AND day = '2026-01-01'")
+    assert sorted(row.id for row in frame.collect()) == sorted(above)
+    assert splits_of(frame)[0] <= 3  # what is known of the day still counts
+    assert scored.filter("_snippet LIKE '%timeout%' AND size(tags) >= 0").count() > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"search": "*"}], ids=["plain", "search"])
+def test_names_and_moments_that_need_care_rule_no_row_out(enabled, tmp_path, options) -> None:
+    names = ["in", "null", "date", "case", "a.b", "a`c", "true"]
+    table = it.Table.create(tmp_path / "words", pa.schema([(name, pa.int64()) for name in names] + OLD))
+    for number in range(3):
+        moment = dt.datetime(1000 + number * 400, 3, 1, 12, tzinfo=dt.UTC)
+        row = {**dict.fromkeys(names, number), "day": moment.date(), "at": moment, "plain": moment.replace(tzinfo=None)}
+        table.append(pa.Table.from_pylist([row], table.schema))
+    frame = load(enabled, table, **options)
+    for name in names:
+        quoted = name.replace("`", "``")
+        found = frame.filter(f"`{quoted}` = 1")
+        assert found.count() == 1, name
+        assert splits_of(found) == (1, 3), name
+    for number in range(3):
+        day = f"{1000 + number * 400}-03-01"
+        for where in (
+            f"day = date'{day}'",
+            f"at = timestamp'{day} 12:00:00Z'",
+            f"plain = timestamp_ntz'{day} 12:00:00'",
+        ):
+            assert [row["in"] for row in frame.filter(where).collect()] == [number], where
 
 
 def test_a_load_stands_at_its_version_and_a_new_one_sees_more(enabled, tmp_path) -> None:

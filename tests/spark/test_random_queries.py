@@ -59,7 +59,8 @@ def rows() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def tables(spark, tmp_path_factory) -> Any:
-    """A session that is enabled, with one table under three names: plain Parquet, native, and by Python."""
+    """Sessions with one table under several names: plain Parquet, a native scan, a private one, one that the driver
+    answers, and by Python in a session that is not enabled."""
     place = tmp_path_factory.mktemp("random")
     data = pa.Table.from_pylist(rows(), SCHEMA)
     # With statistics, which leave NaN out, Spark would lose rows of the copy.
@@ -70,13 +71,21 @@ def tables(spark, tmp_path_factory) -> Any:
     enabled = it.enable(spark.newSession())
     enabled.read.parquet(str(place / "plain.parquet")).createOrReplaceTempView("plain")
     enabled.read.format("indextables").load(table.url).createOrReplaceTempView("native")
-    it.read(enabled, table.url, where="id >= 0").createOrReplaceTempView("private")
+    it.read(enabled, table.url, search="*", options={"search.driver.maxRows": 0}).createOrReplaceTempView("private")
+    it.read(enabled, table.url, search="*", options={"search.driver.maxSplits": 1000}).createOrReplaceTempView("found")
     spark.read.parquet(str(place / "plain.parquet")).createOrReplaceTempView("plain")
     spark.read.format("indextables").load(table.url).createOrReplaceTempView("python")
-    return {"native": enabled, "private": enabled, "python": spark}
+    assert "BatchScan" in plan_of(enabled.table("private"))
+    assert "LocalTableScan" in plan_of(enabled.table("found"))
+    assert "FileScan" in plan_of(enabled.table("native"))
+    return {"native": enabled, "private": enabled, "found": enabled, "python": spark}
 
 
-@pytest.mark.parametrize(("name", "num_queries"), [("native", 40), ("private", 20), ("python", 20)])
+def plan_of(frame: Any) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.parametrize(("name", "num_queries"), [("native", 40), ("private", 20), ("found", 20), ("python", 20)])
 def test_queries_by_chance_give_what_plain_parquet_gives(tables, name, num_queries) -> None:
     session = tables[name]
     queries = Queries(11)

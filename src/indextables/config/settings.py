@@ -250,7 +250,10 @@ SEARCH_DRIVER_MAX_ROWS = whole(
 )
 SEARCH_DRIVER_MAX_SPLITS = whole("search.driver.maxSplits", "Splits that it asks at most for that.", default=64, low=0)
 SEARCH_DRIVER_MAX_FETCH = size(
-    "search.driver.maxFetch", "Bytes of indexes that it fetches at most for that.", default="256M", low="0"
+    "search.driver.maxFetch",
+    "Bytes of indexes, and of rows, that it fetches at most for that.",
+    default="256M",
+    low="0",
 )
 
 # Cache on disk

@@ -8,7 +8,7 @@ from indextables.ops.questions import Split, SplitQuestion
 
 
 class Few(NamedTuple):
-    """What is still little: splits to be asked, bytes of indexes to be fetched for it, rows that are found."""
+    """What is still little: splits to be asked, bytes to be fetched (of indexes, of rows), and rows that are found."""
 
     max_splits: int
     max_fetched_bytes: int
@@ -26,5 +26,8 @@ def splits_with_hits(question: SplitQuestion, few: Few) -> tuple[Split, ...] | N
         return None
     counted = question.ask(lambda split: question.searcher(split).count(tree, text), candidates)
     if sum(count for _, count in counted) > few.max_rows:
+        return None
+    row_bytes = (count * split.size // question.searcher(split).split.num_rows for split, count in counted if count)
+    if sum(row_bytes) > few.max_fetched_bytes:
         return None
     return tuple(split for split, count in counted if count)

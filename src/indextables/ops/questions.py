@@ -27,11 +27,12 @@ from indextables.errors import (
 )
 from indextables.log.pools import SHARED_POOLS
 from indextables.log.snapshot import Snapshot
+from indextables.ops.indexed_fields import fields_of_settings, indexed_fields, logged_fields
 from indextables.predicate import bind, parse_predicate, to_arrow
 from indextables.predicate.bound import BoundPredicate, bound_columns
-from indextables.scan.files import prune_table
+from indextables.scan.files import hinted_mask, prune_table
 from indextables.scan.partitions import files_exactly, is_partition
-from indextables.split.fields import FieldMap, map_fields
+from indextables.split.fields import FieldMap
 from indextables.split.indexing import make_schema
 from indextables.split.open_splits import OpenSplits
 from indextables.split.query import compile_query, parse_query
@@ -178,7 +179,7 @@ class SplitQuestion:
 class Question(SplitQuestion):
     """One question to a table. `where` is what is left for rows to decide, None where that is nothing.
 
-    `prune` is a predicate that may rule splits out and never decides on rows.
+    `hints` are predicates that may rule splits out and never decide on rows.
     """
 
     def __init__(
@@ -190,30 +191,29 @@ class Question(SplitQuestion):
         query: str | None = None,
         where: str | None = None,
         bad_splits: str = "fail",
-        prune: str | None = None,
+        hints: Sequence[str] = (),
     ) -> None:
         if bad_splits not in _BAD_SPLITS:
             raise ConfigError(f"cannot treat bad splits as `{bad_splits}`: expected `fail` or `skip`")
         self.snapshot = snapshot
         self.config = config
         files, left = (snapshot.files, None) if where is None else _filtered(snapshot, config, where)
-        files = files if prune is None else prune_table(files, prune, snapshot, config)
+        files = files.filter(hinted_mask(files, hints, snapshot, config)) if hints else files
         found = enumerate(files.select(_FIELDS).to_pylist())
         splits = tuple(Split(position=position, **file) for position, file in found)
         super().__init__(snapshot.schema, opened, splits=splits, query=query, where=left, skips=bad_splits == "skip")
         self._files = files
         if not self.splits:
-            self._check_query(self._logged_fields(snapshot.files) or self.fields)
+            self._check_query(indexed_fields(snapshot, config))
 
     @functools.cached_property
     def fields(self) -> FieldMap:
         """How the table's columns are indexed, as its settings are now."""
-        in_force = self.config.with_properties(self.snapshot.metadata.configuration)
-        return map_fields(self.schema, in_force, self.snapshot.partition_columns)
+        return fields_of_settings(self.snapshot, self.config)
 
     def check_query(self) -> None:
         """Say what is wrong with the query before a split is asked, as far as the log tells."""
-        logged = self._logged_fields(self._files)
+        logged = logged_fields(self.snapshot, self._files)
         if logged is not None:
             self._check_query(logged)
 
@@ -222,7 +222,7 @@ class Question(SplitQuestion):
         if not self._bad:
             return
         if len(self._bad) == len(self.splits):
-            self._check_query(self._logged_fields(self.snapshot.files) or self.fields)
+            self._check_query(indexed_fields(self.snapshot, self.config))
         named = "; ".join(list(self._bad.values())[:_MOST_NAMED])
         rest = len(self._bad) - _MOST_NAMED
         message = (
@@ -234,15 +234,6 @@ class Question(SplitQuestion):
     def _check_query(self, fields: FieldMap) -> None:
         if self.tree is not None:
             compile_query(self.tree, SearchableFields(fields), make_schema(fields), text=self.text)
-
-    def _logged_fields(self, files: pa.Table) -> FieldMap | None:
-        """How the last of some splits is indexed; None where the log does not say."""
-        last = self.snapshot.describe(files.slice(max(0, files.num_rows - 1)))
-        mapping = last["doc_mapping_json"][0].as_py() if files.num_rows else None
-        try:
-            return None if mapping is None else FieldMap.from_json(mapping)
-        except SchemaError:  # another writer's
-            return None
 
 
 def bind_where(where: str, schema: pa.Schema) -> BoundPredicate:

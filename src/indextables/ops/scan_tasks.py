@@ -79,12 +79,12 @@ class PlannedScan:
         *,
         query: str | None = None,
         where: str | None = None,
-        prune: str | None = None,
+        hints: Sequence[str] = (),
         settings: Mapping[str, str],
     ) -> None:
-        """`prune` is a predicate that may rule splits out and never decides on rows."""
+        """`hints` are predicates that may rule splits out and never decide on rows."""
         opened = _open_splits(log.url, tuple(sorted(settings.items())))
-        self._question = Question(snapshot, log.config, opened, query=query, where=where, prune=prune)
+        self._question = Question(snapshot, log.config, opened, query=query, where=where, hints=hints)
         self._question.check_query()
         self.wanted = checked(self._question, wanted)
         if not (self.wanted.columns or wanted.score or wanted.snippet):
@@ -126,8 +126,12 @@ class PlannedScan:
         return tuple(self._question.splits)
 
     @property
-    def num_live_splits(self) -> int:
-        return self._question.snapshot.num_files
+    def snapshot(self) -> Snapshot:
+        return self._question.snapshot
+
+    @property
+    def config(self) -> Config:
+        return self._question.config
 
     def splits_with_hits(self) -> Task | None:
         """The splits that hold what a query finds, where these and the rows are few and it takes little to tell."""

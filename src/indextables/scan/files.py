@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.config import Config, settings
+from indextables.errors import QueryError
 from indextables.log.files import Bounds, Keep
 from indextables.log.reader import LogReader
 from indextables.log.snapshot import Head, Snapshot
@@ -16,8 +19,11 @@ from indextables.predicate import Predicate, bind, parse_predicate
 from indextables.protocol.actions import Metadata
 from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.protocol.schema import schema_from_json
+from indextables.scan.masks import uniform
 from indextables.scan.partitions import compute_bounds
 from indextables.scan.prune import may_match, partition_may_match
+
+logger = logging.getLogger(__name__)
 
 
 def pruned_files(reader: LogReader, config: Config, where: str, max_staleness_seconds: float = 0) -> pa.Table:
@@ -56,6 +62,18 @@ def prune_mask(files: pa.Table, where: str, head: Head, config: Config) -> pa.Ar
     """Which of some files may hold a matching row: a boolean array without nulls."""
     bound = bind(parse_predicate(where), head.schema)
     return may_match(files, bound, head.partition_columns, max_length=config[settings.STATS_TRUNCATION_MAX_LENGTH])
+
+
+def hinted_mask(files: pa.Table, hints: Iterable[str], head: Head, config: Config) -> pa.Array[Any]:
+    """Which of some files may hold a row that all hints are true of. Whoever gives hints decides on rows by itself, so
+    that one which cannot be understood rules nothing out."""
+    mask = uniform(value=True, num_rows=files.num_rows)
+    for hint in hints:
+        try:
+            mask = pc.and_(mask, prune_mask(files, hint, head, config))
+        except QueryError as error:
+            logger.debug("no file is ruled out by `%s`: %s", hint, error.message)
+    return mask
 
 
 def partition_bounds(files: pa.Table, metadata: Metadata) -> dict[str, tuple[str | None, str | None]] | None:

@@ -27,18 +27,18 @@ class DriverSearch:
         self._asked = asked
         self._gateway = gateway
 
-    def apply(self, columns: str, prune: str) -> Any:
-        """A list of what is to be said of a scan, and of its rows where there are few. `columns` are a JSON array.
+    def apply(self, columns: str, hints: str) -> Any:
+        """A list of what is to be said of a scan, and of its rows where there are few. Both are given as JSON arrays.
 
         What is wrong with it is given as text.
         """
         try:
-            return self._plan(json.loads(columns), prune)
+            return self._plan(json.loads(columns), json.loads(hints))
         except IndexTablesError as error:
             return str(error)
 
-    def _plan(self, columns: Sequence[str], prune: str) -> Any:
-        plan = ScanPlan.open(self._asked._replace(prune=prune or None))
+    def _plan(self, columns: Sequence[str], hints: Sequence[str]) -> Any:
+        plan = ScanPlan.open(self._asked._replace(hints=tuple(hints)))
         answer = self._gateway.jvm.java.util.ArrayList()
         splits = plan.splits_with_hits()
         num_asked = plan.num_splits if splits is None else len(splits)

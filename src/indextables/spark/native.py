@@ -7,7 +7,7 @@ page that it reads.
 
 from __future__ import annotations
 
-import logging
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,20 +17,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
 from indextables.config import Config, settings
-from indextables.errors import ConfigError, QueryError
+from indextables.errors import ConfigError
 from indextables.log.snapshot import Snapshot
 from indextables.ops.questions import check_column
 from indextables.predicate import bind, parse_predicate
 from indextables.predicate.bound import BoundColumn
-from indextables.scan.files import prune_mask
+from indextables.scan.files import hinted_mask, prune_mask
 from indextables.scan.partitions import PartitionValues
 from indextables.spark import jvm
 from indextables.spark.arrow_types import to_spark_schema
+from indextables.spark.column_info import with_info
 from indextables.spark.filters import filter_column
 from indextables.spark.places import hadoop_urls
 from indextables.table import Table
-
-logger = logging.getLogger(__name__)
 
 _FILE_COLUMNS = ["path", "size", "modification_time"]
 _CREDENTIALS = [setting for setting in settings.ALL if setting.secret]
@@ -51,8 +50,10 @@ def to_spark(
 class NativeTable:
     """A table at one version that Spark can scan by itself."""
 
-    def __init__(self, snapshot: Snapshot, config: Config, root: str, files: pa.Table, partitions: pa.Table) -> None:
-        self.schema = to_spark_schema(snapshot.schema)
+    def __init__(
+        self, url: str, snapshot: Snapshot, config: Config, root: str, files: pa.Table, partitions: pa.Table
+    ) -> None:
+        self.schema = with_info(to_spark_schema(snapshot.schema), url, snapshot, config)
         self._snapshot = snapshot
         self._config = config
         self._root = root
@@ -77,7 +78,7 @@ class NativeTable:
         if where is not None:
             files = files.filter(prune_mask(files, where, snapshot, config))
         partitions = _partition_values(files, snapshot)
-        return partitions if isinstance(partitions, str) else cls(snapshot, config, root, files, partitions)
+        return partitions if isinstance(partitions, str) else cls(table.url, snapshot, config, root, files, partitions)
 
     def frame(self, spark: SparkSession, *, where: str | None, columns: Sequence[str] | None) -> DataFrame:
         """The rows that a predicate is true of, or all, as a DataFrame."""
@@ -102,26 +103,23 @@ class NativeTable:
             str(self._snapshot.version),
             StructType(fields).json(),
             ipc_stream(table),
+            self._snapshot.num_files,
             MayMatch(self._files, self._snapshot, self._config),
         )
         return bridge.nativeScan(splits, self.schema.json(), opened)
 
 
 class MayMatch:
-    """Tells Java which splits a predicate does not rule out: a byte a split."""
+    """Tells Java which splits hints do not rule out: a byte a split."""
 
     def __init__(self, files: pa.Table, snapshot: Snapshot, config: Config) -> None:
         self._files = files
         self._snapshot = snapshot
         self._config = config
 
-    def apply(self, where: str) -> bytes:
-        """Spark decides on rows by itself, so a predicate that is not understood rules nothing out."""
-        try:
-            mask = prune_mask(self._files, where, self._snapshot, self._config)
-        except QueryError as error:
-            logger.info("no split is ruled out by `%s`: %s", where, error)
-            return b"\1" * int(self._files.num_rows)
+    def apply(self, hints: str) -> bytes:
+        """`hints` are predicates, as a JSON array."""
+        mask = hinted_mask(self._files, json.loads(hints), self._snapshot, self._config)
         numbers = pc.cast(mask, pa.uint8())
         found: bytes = numbers.buffers()[1].to_pybytes()[numbers.offset : numbers.offset + len(numbers)]
         return found

@@ -19,15 +19,15 @@ NAME = "indextables"
 READ_OPTIONS = ("search", "where", "columns", "limit", "score", "snippet", "versionAsOf", "timestampAsOf")
 WRITE_OPTIONS = ("partitionBy", "replaceWhere", "partitionOverwriteMode", "ifVersion")
 _PATH = "path"
-# Set by the package itself: a predicate that may rule splits out and never decides on rows, a load's own name, and
+# Set by the package itself: predicates that may rule splits out and never decide on rows, a load's own name, and
 # whether the schema tells the version.
-PRUNE = "prune"
+HINTS = "hints"
 LOAD_ID = "loadId"
 SHOW_VERSION = "showVersion"
 # Set by the package itself: the mode of a save that may only make a new table.
 CREATE_ONLY = "createOnly"
 IGNORE = "Ignore"
-_ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, PRUNE, LOAD_ID, SHOW_VERSION, CREATE_ONLY)
+_ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, HINTS, LOAD_ID, SHOW_VERSION, CREATE_ONLY)
 _OWN = {name.lower(): name for name in _ALL}
 _TRUTH = {"true": True, "false": False}
 
@@ -44,7 +44,7 @@ class SourceOptions(NamedTuple):
     snippet: str | None = None
     version: int | None = None
     timestamp: str | None = None
-    prune: str | None = None
+    hints: tuple[str, ...] = ()
     shows_version: bool = False
     partition_by: tuple[str, ...] | None = None
     replace_where: str | None = None
@@ -78,7 +78,7 @@ class SourceOptions(NamedTuple):
             snippet=own.get("snippet"),
             version=_whole(own, "versionAsOf"),
             timestamp=own.get("timestampAsOf"),
-            prune=own.get(PRUNE),
+            hints=_names(own, HINTS) or (),
             shows_version=_truth(own, SHOW_VERSION),
             partition_by=_names(own, "partitionBy"),
             replace_where=own.get("replaceWhere"),
@@ -111,13 +111,17 @@ class SourceOptions(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether a load asks for rows as they stand, so that Spark's own Parquet scan gives the same."""
-        asked = (self.search, self.where, self.columns, self.limit, self.snippet, self.prune)
-        return not self.score and all(value is None for value in asked)
+        asked = (self.search, self.where, self.columns, self.limit, self.snippet)
+        return not self.score and not self.hints and all(value is None for value in asked)
 
 
 def names_as_option(names: Sequence[str]) -> str:
     """Names as the text of an option, whatever is in them."""
     return json.dumps(list(names))
+
+
+def _names(own: Mapping[str, str], option: str) -> tuple[str, ...] | None:
+    return names_of_option(option, own[option]) if option in own else None
 
 
 def _known_setting(key: str) -> str:
@@ -137,11 +141,8 @@ def _likeness(known: str, given: str) -> float:
     return difflib.SequenceMatcher(None, known.lower(), given.lower()).ratio()
 
 
-def _names(own: Mapping[str, str], option: str) -> tuple[str, ...] | None:
+def names_of_option(option: str, text: str) -> tuple[str, ...]:
     """Names as a JSON array, or with commas between them."""
-    text = own.get(option)
-    if text is None:
-        return None
     if not text.lstrip().startswith("["):
         return tuple(name.strip() for name in text.split(",") if name.strip())
     try:

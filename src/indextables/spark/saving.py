@@ -17,13 +17,14 @@ from indextables.errors import ConfigError, TableExistsError, TableNotFoundError
 from indextables.log.snapshot import Head
 from indextables.spark import jvm
 from indextables.spark.loading import activate, scala_map
-from indextables.spark.options import CREATE_ONLY, IGNORE, NAME, SourceOptions, names_as_option
+from indextables.spark.options import CREATE_ONLY, IGNORE, NAME, SourceOptions, names_as_option, names_of_option
 from indextables.spark.places import absolute
 from indextables.spark.session_settings import over_session, session_settings
 from indextables.spark.worker_errors import own_errors
 from indextables.transaction_log import TransactionLog
 
 _save = DataFrameWriter.save
+_PARTITION_BY = "partitionBy"
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -74,7 +75,7 @@ class _Save(NamedTuple):
         if place is not None:
             options["path"] = absolute(place)
         if java.partitioningColumns().isDefined():
-            _put(options, "partitionBy", names_as_option(_strings(spark, java.partitioningColumns().get())))
+            _partition_by(options, _strings(spark, java.partitioningColumns().get()))
         if not {"partitionoverwritemode", "replacewhere"} & {key.lower() for key in options}:
             options["partitionOverwriteMode"] = spark.conf.get(_DYNAMIC) or "static"
         return cls(spark, writer._df, java.curmode().name(), over_session(options, session_settings(spark)))
@@ -113,13 +114,11 @@ class _Save(NamedTuple):
         return DataFrame(bridge.rebalanced(self.frame._jdf, list(columns), size), self.spark)
 
 
-def _put(options: dict[str, str], name: str, value: str) -> None:
-    given = next((key for key in options if key.lower() == name.lower()), None)
-    if given is not None and SourceOptions.parse({"path": "/", name: options[given]}) != SourceOptions.parse(
-        {"path": "/", name: value}
-    ):
-        raise ConfigError(f"cannot tell how to partition because `{name}` and the option `{given}` differ")
-    options[given or name] = value
+def _partition_by(options: dict[str, str], names: list[str]) -> None:
+    given = next((key for key in options if key.lower() == _PARTITION_BY.lower()), _PARTITION_BY)
+    if given in options and list(names_of_option(given, options[given])) != names:
+        raise ConfigError(f"cannot tell how to partition because `{_PARTITION_BY}` and the option `{given}` differ")
+    options[given] = names_as_option(names)
 
 
 def _strings(spark: SparkSession, names: Any) -> list[str]:

@@ -11,6 +11,7 @@ from indextables.errors import IndexTablesError
 from indextables.ops.scan_tasks import PlannedScan, Scan, Task
 from indextables.ops.search import Wanted
 from indextables.spark.arrow_types import find_columns, to_spark_schema
+from indextables.spark.column_info import with_info
 from indextables.spark.options import SourceOptions
 from indextables.transaction_log import TransactionLog
 
@@ -50,17 +51,18 @@ class ScanPlan:
             wanted,
             query=asked.search,
             where=asked.where,
-            prune=asked.prune,
+            hints=asked.hints,
             settings=asked.settings,
         )
         return cls(asked._replace(url=log.url, version=snapshot.version, timestamp=None), planned)
 
     def spark_schema(self) -> StructType:
         """The columns that the load gives, in order."""
-        schema = to_spark_schema(self._planned.schema)
+        planned = self._planned
+        schema = with_info(to_spark_schema(planned.schema), self.asked.url, planned.snapshot, planned.config)
         if self.asked.shows_version:
             for field in schema.fields[:1]:
-                field.metadata = {VERSION: self.asked.version}
+                field.metadata = {**field.metadata, VERSION: self.asked.version}
         return schema
 
     def scan(self, schema: StructType) -> tuple[Scan, list[int]]:
@@ -88,7 +90,7 @@ class ScanPlan:
 
     @property
     def num_live_splits(self) -> int:
-        return self._planned.num_live_splits
+        return self._planned.snapshot.num_files
 
     def tasks(self) -> list[Task]:
         """The splits to read, in tasks."""

@@ -27,7 +27,7 @@ def check_options(asked: SourceOptions, *, overwrite: bool) -> None:
         "snippet": asked.snippet,
         "versionAsOf": asked.version,
         "timestampAsOf": asked.timestamp,
-        "prune": asked.prune,
+        "hints": asked.hints or None,
     }
     given = next((name for name, value in reading.items() if value is not None), None)
     if given is not None:

@@ -21,10 +21,11 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** What Python calls. */
 public final class Bridge {
-    /** The splits of a table, which come as Arrow's stream format. */
-    public LiveSplits splits(String root, String version, String partitionSchema, byte[] files, Function mayMatch) {
+    /** Splits of a table, which come as Arrow's stream format, out of all that are live. */
+    public LiveSplits splits(
+        String root, String version, String partitionSchema, byte[] files, int numLive, Function mayMatch) {
         StructType schema = (StructType) DataType.fromJson(partitionSchema);
-        return new LiveSplits(root, version, schema, Rows.of(files), mayMatch);
+        return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch);
     }
 
     public NativeScan nativeScan(LiveSplits splits, String schema, PrivateScan.Opened opened) {
@@ -72,10 +73,6 @@ public final class Bridge {
         SparkSessionExtensions extensions = ((org.apache.spark.sql.classic.SparkSession) session).extensions();
         ScanRules.pruneSplits(extensions);
         ScanRules.replaceLoads(session, extensions, format, open);
-    }
-
-    public boolean isEnabled(SparkSession session) {
-        return ScanRules.isEnabled(session);
     }
 
     /** What a session sets, as JSON. */

@@ -6,7 +6,10 @@ import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.ZoneOffset;
 import java.time.format.DateTimeFormatter;
+import java.util.List;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.sources.*;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Spark's filters as the text of a predicate that is true wherever the filter is. What has no equal is left out, so
@@ -14,6 +17,7 @@ import org.apache.spark.sql.sources.*;
  */
 public final class FilterText {
     private static final DateTimeFormatter MOMENT = DateTimeFormatter.ofPattern("uuuu-MM-dd HH:mm:ss.SSSSSS");
+    private static final java.util.Date OLDEST = java.util.Date.from(Instant.parse("1901-01-01T00:00:00Z"));
     private static final int MOST_VALUES = 1000;
 
     /** The text, or null where nothing of the filter can be said. */
@@ -39,12 +43,12 @@ public final class FilterText {
             String child = exactly(((Not) filter).child());
             return child == null ? null : "(NOT " + child + ")";
         }
-        if (filter instanceof IsNull) return "(" + ((IsNull) filter).attribute() + " IS NULL)";
-        if (filter instanceof IsNotNull) return "(" + ((IsNotNull) filter).attribute() + " IS NOT NULL)";
+        if (filter instanceof IsNull) return "(" + column(((IsNull) filter).attribute()) + " IS NULL)";
+        if (filter instanceof IsNotNull) return "(" + column(((IsNotNull) filter).attribute()) + " IS NOT NULL)";
         if (filter instanceof In) return in((In) filter);
         if (filter instanceof StringStartsWith) {
             StringStartsWith starts = (StringStartsWith) filter;
-            return "(" + starts.attribute() + " LIKE " + quoted(literally(starts.value()) + "%") + ")";
+            return "(" + column(starts.attribute()) + " LIKE " + quoted(literally(starts.value()) + "%") + ")";
         }
         return comparison(filter);
     }
@@ -75,7 +79,7 @@ public final class FilterText {
 
     private static String compared(String attribute, String operator, Object value) {
         String text = literal(value);
-        return text == null ? null : "(" + attribute + " " + operator + " " + text + ")";
+        return text == null ? null : "(" + column(attribute) + " " + operator + " " + text + ")";
     }
 
     private static String in(In filter) {
@@ -87,7 +91,17 @@ public final class FilterText {
             if (text == null) return null;
             list.append(i == 0 ? "" : ", ").append(text);
         }
-        return "(" + filter.attribute() + " IN (" + list + "))";
+        return "(" + column(filter.attribute()) + " IN (" + list + "))";
+    }
+
+    /** A name in quotes, part by part: Spark leaves words alone that mean something in a predicate. */
+    private static String column(String attribute) {
+        List parts = CollectionConverters.asJava(UnresolvedAttribute.parseAttributeName(attribute));
+        StringBuilder quoted = new StringBuilder();
+        for (int i = 0; i < parts.size(); i++) {
+            quoted.append(i == 0 ? "`" : ".`").append(((String) parts.get(i)).replace("`", "``")).append("`");
+        }
+        return quoted.toString();
     }
 
     private static String literal(Object value) {
@@ -103,6 +117,8 @@ public final class FilterText {
     }
 
     private static String moment(Object value) {
+        // Java's older types count by another calendar, and by other offsets, the further back the more.
+        if (value instanceof java.util.Date && ((java.util.Date) value).before(OLDEST)) return null;
         if (value instanceof java.sql.Date) return moment(((java.sql.Date) value).toLocalDate());
         if (value instanceof java.sql.Timestamp) return moment(((java.sql.Timestamp) value).toInstant());
         if (value instanceof LocalDate) {

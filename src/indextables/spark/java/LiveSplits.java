@@ -36,21 +36,22 @@ public final class LiveSplits implements FileIndex {
     private final int[] numbers;
 
     /**
-     * `rows` hold path, size and time of every split, then its partition values. `mayMatch` takes the text of a
-     * predicate and gives a byte a split, 0 where no row can match.
+     * `rows` hold path, size and time of the splits to read, then their partition values. `mayMatch` takes the texts of
+     * predicates, as JSON, and gives a byte a split, 0 where no row can match.
      */
-    public LiveSplits(String root, String version, StructType partitionSchema, List rows, Function mayMatch) {
+    public LiveSplits(
+        String root, String version, StructType partitionSchema, List rows, int numLive, Function mayMatch) {
         this.root = new Path(root);
         this.version = version;
         this.partitionSchema = partitionSchema;
         this.mayMatch = mayMatch;
         this.appliedFilters = "";
-        this.numLive = rows.size();
-        this.files = new FileStatus[numLive];
-        this.partitions = new InternalRow[numLive];
-        this.numbers = new int[numLive];
+        this.numLive = numLive;
+        this.files = new FileStatus[rows.size()];
+        this.partitions = new InternalRow[rows.size()];
+        this.numbers = new int[rows.size()];
         String prefix = this.root.toUri().getPath();
-        for (int i = 0; i < numLive; i++) {
+        for (int i = 0; i < rows.size(); i++) {
             InternalRow row = (InternalRow) rows.get(i);
             String path = (prefix.endsWith("/") ? prefix : prefix + "/") + row.getUTF8String(0).toString();
             Path place = new Path(this.root.toUri().getScheme(), this.root.toUri().getAuthority(), path);
@@ -145,13 +146,13 @@ public final class LiveSplits implements FileIndex {
     }
 
     private byte[] mask(List filters) {
-        StringBuilder text = new StringBuilder();
+        List hints = new ArrayList();
         for (int i = 0; i < filters.size(); i++) {
             scala.Option filter = DataSourceStrategy$.MODULE$.translateFilter((Expression) filters.get(i), true);
-            String part = filter.isEmpty() ? null : FilterText.of((Filter) filter.get());
-            if (part != null) text.append(text.length() == 0 ? "" : " AND ").append(part);
+            String hint = filter.isEmpty() ? null : FilterText.of((Filter) filter.get());
+            if (hint != null) hints.add(hint);
         }
-        return text.length() == 0 ? null : (byte[]) mayMatch.apply(text.toString());
+        return hints.isEmpty() ? null : (byte[]) mayMatch.apply(Texts.json(hints));
     }
 
     public Seq listFiles(Seq partitionFilters, Seq dataFilters) {

@@ -1,5 +1,6 @@
 package indextables.spark;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -69,8 +70,8 @@ public final class PrivateScan extends PythonTable {
         final BiFunction search;
 
         /**
-         * `search` takes columns, as JSON, and the text of a predicate. It gives a note, and rows where it found all of
-         * them.
+         * `search` takes columns, and predicates that may rule splits out, both as JSON. It gives a note, and rows where
+         * it found all of them.
          */
         public Opened(String format, String title, Map pinned, BiFunction search) {
             this.format = format;
@@ -84,7 +85,7 @@ public final class PrivateScan extends PythonTable {
         private final PrivateScan table;
         private final CaseInsensitiveStringMap options;
         private StructType needed;
-        private String prune = "";
+        private final List hints = new ArrayList();
 
         Builder(PrivateScan table, CaseInsensitiveStringMap options) {
             this.table = table;
@@ -96,8 +97,8 @@ public final class PrivateScan extends PythonTable {
         public Filter[] pushFilters(Filter[] filters) {
             if (options.containsKey("limit")) return filters;
             for (int i = 0; i < filters.length; i++) {
-                String text = FilterText.of(filters[i]);
-                if (text != null) prune = prune.isEmpty() ? text : prune + " AND " + text;
+                String hint = FilterText.of(filters[i]);
+                if (hint != null) hints.add(hint);
             }
             return filters;
         }
@@ -112,7 +113,8 @@ public final class PrivateScan extends PythonTable {
         }
 
         public Scan build() {
-            List answer = (List) Texts.checked(table.opened.search.apply(Texts.json(needed.fieldNames()), prune));
+            Object asked = table.opened.search.apply(Texts.json(needed.fieldNames()), Texts.json(hints));
+            List answer = (List) Texts.checked(asked);
             table.note = table.opened.format + " " + table.opened.title + (String) answer.get(0);
             if (answer.size() > 1) return new FoundRows(Rows.of((byte[]) answer.get(1)), needed);
             return new Distributed(table.opened.format, needed, options());
@@ -129,7 +131,7 @@ public final class PrivateScan extends PythonTable {
                 Object value = table.opened.pinned.get(pinned[i]);
                 if (value != null) all.put(pinned[i], value);
             }
-            if (!prune.isEmpty()) all.put("prune", prune);
+            if (!hints.isEmpty()) all.put("hints", Texts.json(hints));
             return new CaseInsensitiveStringMap(all);
         }
     }

@@ -52,10 +52,6 @@ final class ScanRules {
         });
     }
 
-    static boolean isEnabled(SparkSession session) {
-        return ENABLED.containsKey(session);
-    }
-
     /** Every load in a plan by the scan that serves it best. */
     private static final class ReplaceLoads extends Rule {
         private final SparkSession session;
@@ -69,7 +65,7 @@ final class ScanRules {
         }
 
         public TreeNode apply(TreeNode plan) {
-            if (!isEnabled(session)) return plan;
+            if (!ENABLED.containsKey(session)) return plan;
             final ReplaceLoads rule = this;
             return ((LogicalPlan) plan).transformDown(new AbstractPartialFunction() {
                 public boolean isDefinedAt(Object node) {

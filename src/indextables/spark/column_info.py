@@ -1,0 +1,46 @@
+"""What columns say of themselves in Spark: which table they come from, and how it indexes them.
+
+It stands in the metadata of the columns of every load. Spark keeps that through views, joins, subqueries and new names,
+and drops it where a column is computed: so it tells which table a name means, and what a search on a column is.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from pyspark.sql.types import StructField, StructType
+
+from indextables.config import Config
+from indextables.errors import SchemaError
+from indextables.log.snapshot import Snapshot
+from indextables.ops.indexed_fields import indexed_fields
+from indextables.split.fields import FieldMap
+
+KEY = "indextables"
+_TABLE = "table"
+_FIELD = "field"
+
+
+def with_info(schema: StructType, url: str, snapshot: Snapshot, config: Config) -> StructType:
+    """Columns of a table at a place, which say so."""
+    try:
+        fields = indexed_fields(snapshot, config)
+    except SchemaError:  # settings that do not fit the table: whoever writes to it is told
+        fields = FieldMap(())
+    return StructType([_described(field, url, fields) for field in schema.fields])
+
+
+def tables_of(schema: StructType) -> list[str]:
+    """The places of the tables that columns come from."""
+    found = (field.metadata.get(KEY, {}).get(_TABLE) for field in schema.fields)
+    return list(dict.fromkeys(url for url in found if url is not None))
+
+
+def _described(field: StructField, url: str, fields: FieldMap) -> StructField:
+    info: dict[str, Any] = {_TABLE: url}
+    indexed = fields.find(field.name)
+    if indexed is not None:
+        info[_FIELD] = json.dumps(msgspec.to_builtins(indexed))
+    return StructField(field.name, field.dataType, field.nullable, {**field.metadata, KEY: info})
