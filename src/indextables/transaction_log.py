@@ -99,6 +99,11 @@ class TransactionLog:
         return self._config
 
     @property
+    def options(self) -> dict[str, Any]:
+        """The settings that it was opened with, among which may be secrets."""
+        return {**self._arguments[2], **self._arguments[1]}
+
+    @property
     def reader(self) -> LogReader:
         """The reading side, for the rooms above."""
         return self._reader

@@ -17,7 +17,7 @@ from indextables.errors import CommitConflictError, ConfigError, QueryError, Tab
 from indextables.spark import jvm
 
 OLD = [("day", pa.date32()), ("at", pa.timestamp("us", "UTC")), ("plain", pa.timestamp("us"))]
-NATIVE, PYTHON, FOUND = "FileScan parquet", "BatchScan indextables", "LocalTableScan"
+NATIVE, PYTHON, FOUND = "FileScan parquet", "BatchScan indextables", "found on the driver"
 
 
 def plan_of(frame: Any) -> str:

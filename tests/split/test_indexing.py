@@ -266,11 +266,11 @@ def test_a_panic_of_the_engine_is_an_error_of_ours():
     panic = type("PanicException", (BaseException,), {})
     with (
         pytest.raises(CorruptSplitError, match="cannot x because the engine failed: boom"),
-        indexing._engine("x", CorruptSplitError),
+        indexing.engine_errors("x", CorruptSplitError),
     ):
         raise panic("boom")
     for other in (KeyboardInterrupt, MemoryError):
-        with pytest.raises(other), indexing._engine("x", CorruptSplitError):
+        with pytest.raises(other), indexing.engine_errors("x", CorruptSplitError):
             raise other
 
 

@@ -36,6 +36,8 @@ from indextables.split.fields import FieldMap
 from indextables.split.indexing import make_schema
 from indextables.split.open_splits import OpenSplits
 from indextables.split.query import compile_query, parse_query
+from indextables.split.query.tree import Node, both
+from indextables.split.search_predicate import from_json, tree_of
 from indextables.split.searchable import SearchableFields
 from indextables.split.searcher import SplitSearcher
 
@@ -72,13 +74,16 @@ class SplitQuestion:
         *,
         splits: Sequence[Split] = (),
         query: str | None = None,
+        searches: Sequence[str] = (),
         where: BoundPredicate | None = None,
         skips: bool = False,
     ) -> None:
+        """`searches` are search predicates as JSON, which are true of a row beside the query."""
         self.schema = schema
         self.splits: Sequence[Split] = splits
-        self.text = query or ""
-        self.tree = None if query is None else parse_query(query)
+        # Places in errors are those of one text.
+        self.text = "" if searches else query or ""
+        self.tree = _joined_tree(query, searches)
         self.where: Any = None if where is None else to_arrow(where)
         self.where_columns = () if where is None else _top_columns(where)
         self._opened = opened
@@ -189,6 +194,7 @@ class Question(SplitQuestion):
         opened: OpenSplits,
         *,
         query: str | None = None,
+        searches: Sequence[str] = (),
         where: str | None = None,
         bad_splits: str = "fail",
         hints: Sequence[str] = (),
@@ -201,7 +207,15 @@ class Question(SplitQuestion):
         files = files.filter(hinted_mask(files, hints, snapshot, config)) if hints else files
         found = enumerate(files.select(_FIELDS).to_pylist())
         splits = tuple(Split(position=position, **file) for position, file in found)
-        super().__init__(snapshot.schema, opened, splits=splits, query=query, where=left, skips=bad_splits == "skip")
+        super().__init__(
+            snapshot.schema,
+            opened,
+            splits=splits,
+            query=query,
+            searches=searches,
+            where=left,
+            skips=bad_splits == "skip",
+        )
         self._files = files
         if not self.splits:
             self._check_query(indexed_fields(snapshot, config))
@@ -234,6 +248,12 @@ class Question(SplitQuestion):
     def _check_query(self, fields: FieldMap) -> None:
         if self.tree is not None:
             compile_query(self.tree, SearchableFields(fields), make_schema(fields), text=self.text)
+
+
+def _joined_tree(query: str | None, searches: Sequence[str]) -> Node | None:
+    parts = [] if query is None else [parse_query(query)]
+    parts += [tree_of(from_json(search)) for search in searches]
+    return both(parts) if parts else None
 
 
 def bind_where(where: str, schema: pa.Schema) -> BoundPredicate:

@@ -42,6 +42,7 @@ class Scan:
     url: str
     schema_string: str
     query: str | None
+    searches: Sequence[str]
     where: str | None
     wanted: Wanted
     settings: Mapping[str, str] = dataclasses.field(repr=False)  # among them may be secrets
@@ -64,6 +65,7 @@ class Scan:
             _open_splits(self.url, tuple(sorted(self.settings.items()))),
             splits=task,
             query=self.query,
+            searches=self.searches,
             where=None if self.where is None else bind_where(self.where, schema),
         )
 
@@ -78,13 +80,17 @@ class PlannedScan:
         wanted: Wanted,
         *,
         query: str | None = None,
+        searches: Sequence[str] = (),
         where: str | None = None,
         hints: Sequence[str] = (),
         settings: Mapping[str, str],
     ) -> None:
-        """`hints` are predicates that may rule splits out and never decide on rows."""
+        """`searches` are search predicates as JSON. `hints` are predicates that may rule splits out and never decide on
+        rows."""
         opened = _open_splits(log.url, tuple(sorted(settings.items())))
-        self._question = Question(snapshot, log.config, opened, query=query, where=where, hints=hints)
+        self._question = Question(
+            snapshot, log.config, opened, query=query, searches=searches, where=where, hints=hints
+        )
         self._question.check_query()
         self.wanted = checked(self._question, wanted)
         if not (self.wanted.columns or wanted.score or wanted.snippet):
@@ -94,6 +100,7 @@ class PlannedScan:
             url=log.url,
             schema_string=snapshot.metadata.schema_string,
             query=query,
+            searches=tuple(searches),
             where=None if self._question.where is None else where,
             wanted=self.wanted,
             settings=dict(settings),

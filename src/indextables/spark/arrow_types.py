@@ -64,6 +64,14 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, places: Sequence[int
     return pa.RecordBatch.from_struct_array(pa.nulls(batch.num_rows, pa.struct([])))
 
 
+def ipc_stream(table: pa.Table) -> bytes:
+    """A table in Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
 def _is_readable_as(asked: pa.Field[Any], known: pa.Field[Any]) -> bool:
     if known.nullable and not asked.nullable:
         return False

@@ -7,6 +7,7 @@ and drops it where a column is computed: so it tells which table a name means, a
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from indextables.config import Config
 from indextables.errors import SchemaError
 from indextables.log.snapshot import Snapshot
 from indextables.ops.indexed_fields import indexed_fields
-from indextables.split.fields import FieldMap
+from indextables.split.fields import FieldMap, IndexField
 
 KEY = "indextables"
 _TABLE = "table"
@@ -36,6 +37,12 @@ def tables_of(schema: StructType) -> list[str]:
     """The places of the tables that columns come from."""
     found = (field.metadata.get(KEY, {}).get(_TABLE) for field in schema.fields)
     return list(dict.fromkeys(url for url in found if url is not None))
+
+
+def indexed_field(metadata: Mapping[str, Any]) -> IndexField | None:
+    """How a column with some metadata is indexed; None where it is not one of a table, or is computed."""
+    text = metadata.get(KEY, {}).get(_FIELD)
+    return None if text is None else FieldMap.from_json(f"[{text}]").fields[0]
 
 
 def _described(field: StructField, url: str, fields: FieldMap) -> StructField:

@@ -1,7 +1,8 @@
-"""Searches that find little are answered by the driver itself, which saves a job and its Python workers.
+"""Scans that our Java classes plan: they ask the driver's Python what a scan reads, and which searches it decides.
 
-Term filters and the index tell how many rows there are before any is read. Where they are many, where too many splits
-would have to be asked, or too much of an index would have to be fetched, the search is left to tasks.
+Searches that find little are answered by the driver itself, which saves a job and its Python workers. Term filters and
+the index tell how many rows there are before any is read. Where they are many, where too many splits would have to be
+asked, or too much of an index would have to be fetched, the search is left to tasks.
 """
 
 from __future__ import annotations
@@ -11,44 +12,89 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from indextables.errors import IndexTablesError
-from indextables.spark.arrow_types import conform_batch, to_checked_schema
-from indextables.spark.native import ipc_stream
-from indextables.spark.options import SourceOptions
+from indextables.spark import jvm
+from indextables.spark.arrow_types import conform_batch, ipc_stream, to_checked_schema
+from indextables.spark.options import NAME, SourceOptions
 from indextables.spark.scans import ScanPlan
+from indextables.spark.worker_errors import error_text
+from indextables.split.search_predicate import from_json, to_json
 
 
-class DriverSearch:
+class PlanScan:
     """Plans the scans of one load for Java."""
 
     def __init__(self, asked: SourceOptions, gateway: Any) -> None:
         self._asked = asked
         self._gateway = gateway
 
-    def apply(self, columns: str, hints: str) -> Any:
-        """A list of what is to be said of a scan, and of its rows where there are few. Both are given as JSON arrays.
+    def apply(self, request: str) -> Any:
+        """A list of what is to be said of a scan, and of its rows where there are few.
 
-        What is wrong with it is given as text.
+        The request is JSON: the `columns` that a query needs, and `options` that it has beside those of the load. What
+        is wrong with it is given as text.
         """
         try:
-            return self._plan(json.loads(columns), json.loads(hints))
+            given = json.loads(request)
+            return self._plan(given["columns"], given["options"])
         except IndexTablesError as error:
-            return str(error)
+            return error_text(error)
 
-    def _plan(self, columns: Sequence[str], hints: Sequence[str]) -> Any:
-        plan = ScanPlan.open(self._asked._replace(hints=tuple(hints)))
+    def _plan(self, columns: Sequence[str], options: dict[str, str]) -> Any:
+        plan = ScanPlan.open(SourceOptions.parse({**options, **self._asked.to_options()}))
         answer = self._gateway.jvm.java.util.ArrayList()
         splits = plan.splits_with_hits()
         num_asked = plan.num_splits if splits is None else len(splits)
-        answer.add(f", {num_asked} of {plan.num_live_splits} splits")
+        searches = "".join(f", search: {from_json(search)}" for search in plan.asked.searches)
+        answer.add(f"{searches}, {num_asked} of {plan.num_live_splits} splits")
         if splits is not None:
             answer.add(ipc_stream(_rows(plan, columns, splits)))
         return answer
 
     class Java:
-        implements = ("java.util.function.BiFunction",)
+        implements = ("java.util.function.Function",)
+
+
+class PushSearches:
+    """Tells Java which searches the scans of one load decide by their indexes."""
+
+    def __init__(self, asked: SourceOptions, gateway: Any) -> None:
+        self._asked = asked
+        self._gateway = gateway
+
+    def apply(self, request: str) -> Any:
+        """Search predicates as scans take them, or none. The request is a JSON array of JSON texts."""
+        try:
+            searches = [from_json(text) for text in json.loads(request)]
+            answer = self._gateway.jvm.java.util.ArrayList()
+            for search in ScanPlan.open(self._asked).accepted(searches):
+                answer.add(to_json(search))
+            return answer
+        except IndexTablesError as error:
+            return error_text(error)
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+def opened_load(asked: SourceOptions, spark: SparkSession) -> Any:
+    """A load whose version is settled, as our Java classes know it."""
+    gateway = jvm.gateway(spark)
+    options = gateway.jvm.java.util.HashMap()
+    for key, value in asked.to_options().items():
+        options.put(key, value)
+    return jvm.bridge(spark).opened(
+        NAME, _title(asked), options, PlanScan(asked, gateway), PushSearches(asked, gateway)
+    )
+
+
+def _title(asked: SourceOptions) -> str:
+    searched = "" if asked.search is None else f", search: {asked.search}"
+    filtered = "" if asked.where is None else f", where: {asked.where}"
+    return f"{asked.url} version {asked.version}{searched}{filtered}"
 
 
 def _rows(plan: ScanPlan, columns: Sequence[str], splits: Any) -> pa.Table:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from indextables.spark import jvm, loading, saving
 from indextables.spark.opening import Opening
 from indextables.spark.options import NAME
+from indextables.spark.search_functions import BuildFunction, DescribeFunction
 from indextables.spark.source import IndexTablesSource
 
 _lock = threading.Lock()
@@ -38,7 +39,9 @@ def enable(spark: SparkSession) -> SparkSession:
             stacklevel=2,
         )
     else:
-        jvm.bridge(spark).enable(spark._jsparkSession, NAME, Opening(spark))
+        jvm.bridge(spark).enable(
+            spark._jsparkSession, NAME, Opening(spark), BuildFunction(spark), DescribeFunction(spark)
+        )
     python = spark.sparkContext.pythonExec
     if shlex.quote(python) != python:  # Spark asks the shell for it without quotes, and then finds no data source
         spark.dataSource.register(IndexTablesSource)

@@ -25,9 +25,11 @@ from indextables.predicate.bound import BoundColumn
 from indextables.scan.files import hinted_mask, prune_mask
 from indextables.scan.partitions import PartitionValues
 from indextables.spark import jvm
-from indextables.spark.arrow_types import to_spark_schema
+from indextables.spark.arrow_types import ipc_stream, to_spark_schema
 from indextables.spark.column_info import with_info
+from indextables.spark.driver_search import opened_load
 from indextables.spark.filters import filter_column
+from indextables.spark.options import SourceOptions, option_text
 from indextables.spark.places import hadoop_urls
 from indextables.table import Table
 
@@ -44,7 +46,9 @@ def to_spark(
         raise ConfigError(
             f"cannot scan `{table.url}` natively because {scan}", hint="`indextables.read(spark, url)` reads it"
         )
-    return scan.frame(spark, where=where, columns=columns)
+    options = {key: option_text(value) for key, value in table.log.options.items() if value is not None}
+    asked = SourceOptions(url=table.url, version=table.version, settings=options)
+    return scan.frame(spark, opened_load(asked, spark), where=where, columns=columns)
 
 
 class NativeTable:
@@ -80,10 +84,10 @@ class NativeTable:
         partitions = _partition_values(files, snapshot)
         return partitions if isinstance(partitions, str) else cls(table.url, snapshot, config, root, files, partitions)
 
-    def frame(self, spark: SparkSession, *, where: str | None, columns: Sequence[str] | None) -> DataFrame:
-        """The rows that a predicate is true of, or all, as a DataFrame."""
+    def frame(self, spark: SparkSession, opened: Any, *, where: str | None, columns: Sequence[str] | None) -> DataFrame:
+        """The rows that a predicate is true of, or all, as a DataFrame. `opened` is the load without the predicate."""
         schema = self._snapshot.schema
-        frame = DataFrame(jvm.bridge(spark).dataFrame(spark._jsparkSession, self.java(spark)), spark)
+        frame = DataFrame(jvm.bridge(spark).dataFrame(spark._jsparkSession, self.java(spark, opened)), spark)
         if where is not None:
             frame = frame.filter(filter_column(bind(parse_predicate(where), schema)))
         if columns is None:
@@ -91,7 +95,7 @@ class NativeTable:
         names = [check_column(schema, name) for name in dict.fromkeys(columns)]
         return frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
 
-    def java(self, spark: SparkSession, opened: Any = None) -> Any:
+    def java(self, spark: SparkSession, opened: Any) -> Any:
         """The scan as our Java classes know it."""
         bridge = jvm.bridge(spark)
         fields = [self.schema[name] for name in self._partitions.column_names]
@@ -105,8 +109,9 @@ class NativeTable:
             ipc_stream(table),
             self._snapshot.num_files,
             MayMatch(self._files, self._snapshot, self._config),
+            opened,
         )
-        return bridge.nativeScan(splits, self.schema.json(), opened)
+        return bridge.nativeScan(splits, self.schema.json())
 
 
 class MayMatch:
@@ -126,14 +131,6 @@ class MayMatch:
 
     class Java:
         implements = ("java.util.function.Function",)
-
-
-def ipc_stream(table: pa.Table) -> bytes:
-    """A table in Arrow's stream format."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def _hadoop_urls(table: Table) -> list[str]:

@@ -9,10 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from indextables.errors import IndexTablesError
 from indextables.spark import jvm
-from indextables.spark.driver_search import DriverSearch
+from indextables.spark.driver_search import opened_load
 from indextables.spark.native import NativeTable
-from indextables.spark.options import NAME, SourceOptions
+from indextables.spark.options import SourceOptions
 from indextables.spark.scans import ScanPlan, open_log
+from indextables.spark.worker_errors import error_text
 from indextables.table import Table
 
 
@@ -27,14 +28,14 @@ class Opening:
         try:
             return self._open(pickled)
         except IndexTablesError as error:
-            return str(error)
+            return error_text(error)
 
     def _open(self, pickled: bytes) -> Any:
         asked: SourceOptions = cloudpickle.loads(pickled).asked
         table = _table(asked)
         asked = asked._replace(version=table.version, timestamp=None)
         scan = NativeTable.open(table, self._spark) if asked.is_plain else "it asks for more than rows"
-        opened = _private(asked, self._spark)
+        opened = opened_load(asked, self._spark)
         return opened if isinstance(scan, str) else scan.java(self._spark, opened)
 
     class Java:
@@ -47,30 +48,14 @@ def open_frame(spark: SparkSession, asked: SourceOptions) -> DataFrame:
         table = _table(asked)
         scan = NativeTable.open(table, spark, where=asked.where)
         if not isinstance(scan, str):
-            return scan.frame(spark, where=asked.where, columns=asked.columns)
+            plain = asked._replace(where=None, columns=None, version=table.version, timestamp=None)
+            return scan.frame(spark, opened_load(plain, spark), where=asked.where, columns=asked.columns)
     plan = ScanPlan.open(asked)
-    opened = _private(plan.asked, spark)
-    options = jvm.gateway(spark).jvm.java.util.HashMap()
-    for key, value in plan.asked.to_options().items():
-        options.put(key, value)
+    opened = opened_load(plan.asked, spark)
     schema = plan.spark_schema().json()
-    return DataFrame(jvm.bridge(spark).privateFrame(spark._jsparkSession, schema, opened, options), spark)
+    return DataFrame(jvm.bridge(spark).privateFrame(spark._jsparkSession, schema, opened), spark)
 
 
 def _table(asked: SourceOptions) -> Table:
     log = open_log(asked.url, tuple(sorted(asked.settings.items())))
     return Table(log, log.snapshot(version=asked.version, timestamp=asked.timestamp))
-
-
-def _private(asked: SourceOptions, spark: SparkSession) -> Any:
-    gateway = jvm.gateway(spark)
-    pinned = gateway.jvm.java.util.HashMap()
-    pinned.put("versionasof", str(asked.version))
-    pinned.put("timestampasof", None)
-    return jvm.bridge(spark).opened(NAME, _title(asked), pinned, DriverSearch(asked, gateway))
-
-
-def _title(asked: SourceOptions) -> str:
-    searched = "" if asked.search is None else f", search: {asked.search}"
-    filtered = "" if asked.where is None else f", where: {asked.where}"
-    return f"{asked.url} version {asked.version}{searched}{filtered}"

@@ -19,15 +19,16 @@ NAME = "indextables"
 READ_OPTIONS = ("search", "where", "columns", "limit", "score", "snippet", "versionAsOf", "timestampAsOf")
 WRITE_OPTIONS = ("partitionBy", "replaceWhere", "partitionOverwriteMode", "ifVersion")
 _PATH = "path"
-# Set by the package itself: predicates that may rule splits out and never decide on rows, a load's own name, and
-# whether the schema tells the version.
+# Set by the package itself: predicates that may rule splits out and never decide on rows, search predicates as JSON, a
+# load's own name, and whether the schema tells the version.
 HINTS = "hints"
+SEARCHES = "searches"
 LOAD_ID = "loadId"
 SHOW_VERSION = "showVersion"
 # Set by the package itself: the mode of a save that may only make a new table.
 CREATE_ONLY = "createOnly"
 IGNORE = "Ignore"
-_ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, HINTS, LOAD_ID, SHOW_VERSION, CREATE_ONLY)
+_ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, HINTS, SEARCHES, LOAD_ID, SHOW_VERSION, CREATE_ONLY)
 _OWN = {name.lower(): name for name in _ALL}
 _TRUTH = {"true": True, "false": False}
 
@@ -45,6 +46,7 @@ class SourceOptions(NamedTuple):
     version: int | None = None
     timestamp: str | None = None
     hints: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
     shows_version: bool = False
     partition_by: tuple[str, ...] | None = None
     replace_where: str | None = None
@@ -79,6 +81,7 @@ class SourceOptions(NamedTuple):
             version=_whole(own, "versionAsOf"),
             timestamp=own.get("timestampAsOf"),
             hints=_names(own, HINTS) or (),
+            searches=_names(own, SEARCHES) or (),
             shows_version=_truth(own, SHOW_VERSION),
             partition_by=_names(own, "partitionBy"),
             replace_where=own.get("replaceWhere"),
@@ -112,12 +115,17 @@ class SourceOptions(NamedTuple):
     def is_plain(self) -> bool:
         """Whether a load asks for rows as they stand, so that Spark's own Parquet scan gives the same."""
         asked = (self.search, self.where, self.columns, self.limit, self.snippet)
-        return not self.score and not self.hints and all(value is None for value in asked)
+        return not (self.score or self.hints or self.searches) and all(value is None for value in asked)
 
 
 def names_as_option(names: Sequence[str]) -> str:
     """Names as the text of an option, whatever is in them."""
     return json.dumps(list(names))
+
+
+def option_text(value: object) -> str:
+    """The value of a setting as the text of an option."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _names(own: Mapping[str, str], option: str) -> tuple[str, ...] | None:

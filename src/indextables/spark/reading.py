@@ -14,7 +14,7 @@ from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import ConfigError
 from indextables.spark import jvm
 from indextables.spark.opening import open_frame
-from indextables.spark.options import LOAD_ID, NAME, SHOW_VERSION, SourceOptions, names_as_option
+from indextables.spark.options import LOAD_ID, NAME, SHOW_VERSION, SourceOptions, names_as_option, option_text
 from indextables.spark.scans import VERSION
 from indextables.spark.session_settings import over_session, session_settings
 from indextables.spark.worker_errors import own_errors
@@ -54,7 +54,7 @@ def read(
         "timestampAsOf": None if timestamp is None else _moment(timestamp),
     }
     given = {name: str(value) for name, value in asked.items() if value is not None}
-    settings = {key: _text(value) for key, value in (options or {}).items() if value is not None}
+    settings = {key: option_text(value) for key, value in (options or {}).items() if value is not None}
     _check_once(given, settings)
     loaded = over_session({**settings, **given, LOAD_ID: SYSTEM_CLOCK.uuid()}, session_settings(spark))
     with own_errors():
@@ -91,10 +91,6 @@ def _moment(timestamp: str | datetime.datetime | int) -> str:
         epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         return (epoch + datetime.timedelta(milliseconds=timestamp)).isoformat()
     return timestamp
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check_once(given: Mapping[str, str], options: Mapping[str, str]) -> None:

@@ -35,6 +35,11 @@ def own_errors() -> Iterator[None]:
         raise own from None
 
 
+def error_text(error: IndexTablesError) -> str:
+    """An error as Java hands it on, from which `own_errors` makes it again."""
+    return f"{type(error).__module__}.{type(error).__name__}: {error}"
+
+
 def find_own_error(text: str) -> IndexTablesError | None:
     """The error that a traceback in the text ends with, if it is one of the library's."""
     raised = list(_RAISED.finditer(text))

@@ -28,6 +28,7 @@ def check_options(asked: SourceOptions, *, overwrite: bool) -> None:
         "versionAsOf": asked.version,
         "timestampAsOf": asked.timestamp,
         "hints": asked.hints or None,
+        "searches": asked.searches or None,
     }
     given = next((name for name, value in reading.items() if value is not None), None)
     if given is not None:

@@ -77,12 +77,12 @@ class IndexBuilder:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Index the rows of a batch behind those that were added before."""
-        with _engine("index rows", SchemaError, _DISK_HINT):
+        with engine_errors("index rows", SchemaError, _DISK_HINT):
             self._add(batch)
 
     def finish(self) -> BuiltIndex:
         """Commit, and write the `meta.json` of all segments."""
-        with _engine("finish an index", SchemaError, _DISK_HINT):
+        with engine_errors("finish an index", SchemaError, _DISK_HINT):
             if self._part is None and not self._meta:
                 self._part = self._new_part()
             self._end_part()
@@ -193,7 +193,7 @@ class _Part:
 
 def open_index(directory: str, fields: FieldMap) -> tantivy.Index:
     """Open an index whose files lie in a directory that can be written to."""
-    with _engine(f"open the index in `{directory}`", CorruptSplitError):
+    with engine_errors(f"open the index in `{directory}`", CorruptSplitError):
         index = tantivy.Index.open(directory)
         register(index, fields)
         return index
@@ -252,7 +252,9 @@ def _move_files(part: str, directory: str, segments: set[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _engine(what: str, kind: type[IndexTablesError], hint: str | None = None) -> Iterator[None]:
+def engine_errors(
+    what: str, kind: type[IndexTablesError] = IndexTablesError, hint: str | None = None
+) -> Iterator[None]:
     """Failures of the engine as errors of this library; a panic of it is no `Exception`."""
     try:
         yield

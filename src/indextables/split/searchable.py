@@ -26,15 +26,15 @@ class SearchableFields:
         return self._fields.text_fields()
 
     def tokens(self, column: str, text: str) -> list[str]:
-        return analyzers.tokens(self._known(column), text)
+        return analyzers.tokens(self.known(column), text)
 
     def placed_tokens(self, column: str, text: str) -> list[tuple[int, str]]:
-        return analyzers.placed_tokens(self._known(column), text)
+        return analyzers.placed_tokens(self.known(column), text)
 
     def parse_literal(self, column: str, text: str) -> Literal:
-        return literals.parse_literal(self._known(column), text)
+        return literals.parse_literal(self.known(column), text)
 
-    def _known(self, column: str) -> IndexField:
+    def known(self, column: str) -> IndexField:
         field = self._fields.find(column)
         if field is None:
             raise KeyError(column)

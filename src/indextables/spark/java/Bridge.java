@@ -3,7 +3,6 @@ package indextables.spark;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.function.BiFunction;
 import java.util.function.Function;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -23,17 +22,18 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class Bridge {
     /** Splits of a table, which come as Arrow's stream format, out of all that are live. */
     public LiveSplits splits(
-        String root, String version, String partitionSchema, byte[] files, int numLive, Function mayMatch) {
+        String root, String version, String partitionSchema, byte[] files, int numLive, Function mayMatch,
+        PrivateScan.Opened opened) {
         StructType schema = (StructType) DataType.fromJson(partitionSchema);
-        return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch);
+        return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch, opened);
     }
 
-    public NativeScan nativeScan(LiveSplits splits, String schema, PrivateScan.Opened opened) {
-        return new NativeScan(splits, (StructType) DataType.fromJson(schema), opened);
+    public NativeScan nativeScan(LiveSplits splits, String schema) {
+        return new NativeScan(splits, (StructType) DataType.fromJson(schema));
     }
 
-    public PrivateScan.Opened opened(String format, String title, Map pinned, BiFunction search) {
-        return new PrivateScan.Opened(format, title, pinned, search);
+    public PrivateScan.Opened opened(String format, String title, Map options, Function plan, Function push) {
+        return new PrivateScan.Opened(format, title, options, plan, push);
     }
 
     public Dataset dataFrame(SparkSession session, NativeScan scan) {
@@ -42,10 +42,10 @@ public final class Bridge {
     }
 
     /** What a private scan gives, as a frame that no process of Python has planned. */
-    public Dataset privateFrame(SparkSession session, String schema, PrivateScan.Opened opened, Map options) {
+    public Dataset privateFrame(SparkSession session, String schema, PrivateScan.Opened opened) {
         PrivateScan table = PrivateScan.shared((StructType) DataType.fromJson(schema), opened);
         LogicalPlan plan = DataSourceV2Relation.create(
-            table, scala.Option.empty(), scala.Option.empty(), new CaseInsensitiveStringMap(options), scala.Option.empty());
+            table, scala.Option.empty(), scala.Option.empty(), CaseInsensitiveStringMap.empty(), scala.Option.empty());
         return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
             (org.apache.spark.sql.classic.SparkSession) session, plan);
     }
@@ -69,7 +69,12 @@ public final class Bridge {
             (org.apache.spark.sql.classic.SparkSession) frame.sparkSession(), shuffled);
     }
 
-    public void enable(SparkSession session, String format, Function open) {
+    /** `build` makes the functions of searches, and `describe` tells what they do. */
+    public void enable(SparkSession session, String format, Function open, Function build, Function describe) {
+        SearchFunctions.register(
+            ((org.apache.spark.sql.classic.SparkSession) session).sessionState().functionRegistry(), build);
+        SearchCall.describeBy(describe);
+        FoundRows.show(session.experimental());
         SparkSessionExtensions extensions = ((org.apache.spark.sql.classic.SparkSession) session).extensions();
         ScanRules.pruneSplits(extensions);
         ScanRules.replaceLoads(session, extensions, format, open);

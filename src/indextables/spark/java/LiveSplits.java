@@ -32,19 +32,22 @@ public final class LiveSplits implements FileIndex {
     private final InternalRow[] partitions;
     private final int numLive;
     private final Function mayMatch;
+    final PrivateScan.Opened opened;
     private final String appliedFilters;
     private final int[] numbers;
 
     /**
      * `rows` hold path, size and time of the splits to read, then their partition values. `mayMatch` takes the texts of
-     * predicates, as JSON, and gives a byte a split, 0 where no row can match.
+     * predicates, as JSON, and gives a byte a split, 0 where no row can match. `opened` is for scans of another kind.
      */
     public LiveSplits(
-        String root, String version, StructType partitionSchema, List rows, int numLive, Function mayMatch) {
+        String root, String version, StructType partitionSchema, List rows, int numLive, Function mayMatch,
+        PrivateScan.Opened opened) {
         this.root = new Path(root);
         this.version = version;
         this.partitionSchema = partitionSchema;
         this.mayMatch = mayMatch;
+        this.opened = opened;
         this.appliedFilters = "";
         this.numLive = numLive;
         this.files = new FileStatus[rows.size()];
@@ -66,6 +69,7 @@ public final class LiveSplits implements FileIndex {
         this.version = all.version;
         this.partitionSchema = all.partitionSchema;
         this.mayMatch = all.mayMatch;
+        this.opened = all.opened;
         this.numLive = all.numLive;
         this.appliedFilters = appliedFilters;
         this.files = new FileStatus[kept.size()];

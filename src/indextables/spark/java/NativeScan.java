@@ -1,10 +1,7 @@
 package indextables.spark;
 
 import java.util.ArrayList;
-import java.util.List;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.expressions.And;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -17,15 +14,17 @@ import scala.collection.immutable.Seq;
 
 /** Spark's own Parquet scan over the live splits of a table. */
 public final class NativeScan {
-    final PrivateScan.Opened opened;
     private final LiveSplits splits;
     private final StructType schema;
 
-    /** `opened` is for loads that want the table in another shape than `schema`. */
-    public NativeScan(LiveSplits splits, StructType schema, PrivateScan.Opened opened) {
+    public NativeScan(LiveSplits splits, StructType schema) {
         this.splits = splits;
         this.schema = schema;
-        this.opened = opened;
+    }
+
+    /** For loads that want the table in another shape. */
+    PrivateScan.Opened opened() {
+        return splits.opened;
     }
 
     /** Whether a load wants the columns as they stand. */
@@ -61,7 +60,7 @@ public final class NativeScan {
         LogicalRelation scan = (LogicalRelation) filter.child();
         HadoopFsRelation relation = (HadoopFsRelation) scan.relation();
         LiveSplits splits = splitsOf(scan);
-        LiveSplits left = splits.pruned(conjuncts(filter.condition(), new ArrayList()));
+        LiveSplits left = splits.pruned(SearchRules.conjuncts(filter.condition(), new ArrayList()));
         if (left == splits) return filter;
         HadoopFsRelation narrowed = new HadoopFsRelation(
             left, relation.partitionSchema(), relation.dataSchema(), relation.bucketSpec(), relation.fileFormat(),
@@ -71,20 +70,11 @@ public final class NativeScan {
             new LogicalRelation(narrowed, scan.output(), scan.catalogTable(), scan.isStreaming(), scan.stream()));
     }
 
-    private static LiveSplits splitsOf(Object node) {
+    static LiveSplits splitsOf(Object node) {
         if (!(node instanceof LogicalRelation)) return null;
         Object relation = ((LogicalRelation) node).relation();
         if (!(relation instanceof HadoopFsRelation)) return null;
         Object index = ((HadoopFsRelation) relation).location();
         return index instanceof LiveSplits ? (LiveSplits) index : null;
-    }
-
-    private static List conjuncts(Expression condition, List found) {
-        if (!(condition instanceof And)) {
-            found.add(condition);
-            return found;
-        }
-        conjuncts(((And) condition).left(), found);
-        return conjuncts(((And) condition).right(), found);
     }
 }

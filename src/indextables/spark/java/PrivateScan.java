@@ -4,8 +4,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.BiFunction;
-import org.apache.spark.sql.catalyst.InternalRow;
+import java.util.function.Function;
 import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.execution.datasources.v2.python.*;
 import org.apache.spark.sql.sources.Filter;
@@ -18,25 +17,27 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * that no other scan shares. Spark goes on to evaluate all filters itself.
  */
 public final class PrivateScan extends PythonTable {
-    private final Opened opened;
+    final Opened opened;
+    final Asked asked;
     private final boolean isShared;
     private String note;
 
-    private PrivateScan(PythonDataSourceV2 source, StructType schema, Opened opened, boolean isShared) {
+    private PrivateScan(PythonDataSourceV2 source, StructType schema, Opened opened, Asked asked, boolean isShared) {
         super(source, opened.format, schema);
         this.opened = opened;
+        this.asked = asked;
         this.isShared = isShared;
         this.note = opened.format + " " + opened.title;
     }
 
     /** The table of a frame, which a query may scan more than once. */
     static PrivateScan shared(StructType schema, Opened opened) {
-        return new PrivateScan(newSource(opened.format), schema, opened, true);
+        return new PrivateScan(newSource(opened.format), schema, opened, new Asked(), true);
     }
 
     /** The table of one scan in a query. */
-    static PrivateScan of(StructType schema, Opened opened) {
-        return new PrivateScan(newSource(opened.format), schema, opened, false);
+    static PrivateScan of(StructType schema, Opened opened, Asked asked) {
+        return new PrivateScan(newSource(opened.format), schema, opened, asked, false);
     }
 
     private static PythonDataSourceV2 newSource(String format) {
@@ -47,7 +48,7 @@ public final class PrivateScan extends PythonTable {
 
     /** The same for one scan alone, which says of itself what it reads. */
     PrivateScan apart() {
-        return of(schema(), opened);
+        return of(schema(), opened, asked);
     }
 
     boolean isShared() {
@@ -59,43 +60,83 @@ public final class PrivateScan extends PythonTable {
     }
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-        return new Builder(this, options);
+        return new Builder(this);
     }
 
-    /** What the driver's Python says of a load: the options that pin its version, and how to search on the driver. */
+    /** What the driver's Python says of a load: its options, with the version settled, and whom to ask. */
     public static final class Opened {
         final String format;
         final String title;
-        final Map pinned;
-        final BiFunction search;
+        final Map options;
+        final Function plan;
+        final Function push;
 
         /**
-         * `search` takes columns, and predicates that may rule splits out, both as JSON. It gives a note, and rows where
-         * it found all of them.
+         * `plan` takes what a scan is to give, as JSON, and gives a note, and rows where it found all of them. `push`
+         * takes searches as JSON, and gives those that its scans take; none where rows have to decide.
          */
-        public Opened(String format, String title, Map pinned, BiFunction search) {
+        public Opened(String format, String title, Map options, Function plan, Function push) {
             this.format = format;
             this.title = title;
-            this.pinned = pinned;
-            this.search = search;
+            this.options = options;
+            this.plan = plan;
+            this.push = push;
+        }
+    }
+
+    /** What a query asks of a scan beyond the options of its load. */
+    static final class Asked {
+        final List searches;
+        final boolean score;
+        final String snippet;
+
+        Asked() {
+            this(new ArrayList(), false, null);
+        }
+
+        private Asked(List searches, boolean score, String snippet) {
+            this.searches = searches;
+            this.score = score;
+            this.snippet = snippet;
+        }
+
+        Asked searching(List more) {
+            List all = new ArrayList(searches);
+            all.addAll(more);
+            return new Asked(all, score, snippet);
+        }
+
+        Asked scoring() {
+            return new Asked(searches, true, snippet);
+        }
+
+        Asked showing(String column) {
+            return new Asked(searches, score, column);
+        }
+
+        /** As options of a load. */
+        Map options() {
+            Map options = new HashMap();
+            if (!searches.isEmpty()) options.put("searches", Texts.json(searches));
+            if (score) options.put("score", "true");
+            if (snippet != null) options.put("snippet", snippet);
+            return options;
         }
     }
 
     private static final class Builder implements SupportsPushDownFilters, SupportsPushDownRequiredColumns {
         private final PrivateScan table;
-        private final CaseInsensitiveStringMap options;
         private StructType needed;
         private final List hints = new ArrayList();
 
-        Builder(PrivateScan table, CaseInsensitiveStringMap options) {
+        Builder(PrivateScan table) {
             this.table = table;
-            this.options = options;
             this.needed = table.schema();
         }
 
         /** A limit of the load comes before all filters, so that they may not rule splits out. */
         public Filter[] pushFilters(Filter[] filters) {
-            if (options.containsKey("limit")) return filters;
+            if (table.opened.options.containsKey("limit")) return filters;
             for (int i = 0; i < filters.length; i++) {
                 String hint = FilterText.of(filters[i]);
                 if (hint != null) hints.add(hint);
@@ -113,26 +154,16 @@ public final class PrivateScan extends PythonTable {
         }
 
         public Scan build() {
-            Object asked = table.opened.search.apply(Texts.json(needed.fieldNames()), Texts.json(hints));
-            List answer = (List) Texts.checked(asked);
+            Map more = table.asked.options();
+            if (!hints.isEmpty()) more.put("hints", Texts.json(hints));
+            Map wanted = new HashMap();
+            wanted.put("columns", needed.fieldNames());
+            wanted.put("options", more);
+            List answer = (List) Texts.checked(table.opened.plan.apply(Texts.json(wanted)));
             table.note = table.opened.format + " " + table.opened.title + (String) answer.get(0);
-            if (answer.size() > 1) return new FoundRows(Rows.of((byte[]) answer.get(1)), needed);
-            return new Distributed(table.opened.format, needed, options());
-        }
-
-        private CaseInsensitiveStringMap options() {
-            Map all = new HashMap(options.asCaseSensitiveMap());
-            Object[] keys = all.keySet().toArray();
-            for (int i = 0; i < keys.length; i++) {
-                if (table.opened.pinned.containsKey(keys[i].toString().toLowerCase())) all.remove(keys[i]);
-            }
-            Object[] pinned = table.opened.pinned.keySet().toArray();
-            for (int i = 0; i < pinned.length; i++) {
-                Object value = table.opened.pinned.get(pinned[i]);
-                if (value != null) all.put(pinned[i], value);
-            }
-            if (!hints.isEmpty()) all.put("hints", Texts.json(hints));
-            return new CaseInsensitiveStringMap(all);
+            if (answer.size() > 1) return new FoundRows(table.note, Rows.of((byte[]) answer.get(1)), needed);
+            more.putAll(table.opened.options);
+            return new Distributed(table.opened.format, needed, new CaseInsensitiveStringMap(more));
         }
     }
 
@@ -162,29 +193,6 @@ public final class PrivateScan extends PythonTable {
 
         public Scan.ColumnarSupportMode columnarSupportMode() {
             return scan.columnarSupportMode();
-        }
-    }
-
-    /** Rows that the driver found by itself. */
-    private static final class FoundRows implements LocalScan {
-        private final List rows;
-        private final StructType schema;
-
-        FoundRows(List rows, StructType schema) {
-            this.rows = rows;
-            this.schema = schema;
-        }
-
-        public StructType readSchema() {
-            return schema;
-        }
-
-        public String description() {
-            return "(found on the driver)";
-        }
-
-        public InternalRow[] rows() {
-            return (InternalRow[]) rows.toArray(new InternalRow[0]);
         }
     }
 }

@@ -50,6 +50,11 @@ final class ScanRules {
                 return new ReplaceLoads((SparkSession) session, ours, opening);
             }
         });
+        extensions.injectPreCBORule(new AbstractFunction1() {
+            public Object apply(Object session) {
+                return new SearchRules.CheckScores();
+            }
+        });
     }
 
     /** Every load in a plan by the scan that serves it best. */
@@ -66,8 +71,12 @@ final class ScanRules {
 
         public TreeNode apply(TreeNode plan) {
             if (!ENABLED.containsKey(session)) return plan;
+            return SearchRules.applied(replaced((LogicalPlan) plan));
+        }
+
+        private LogicalPlan replaced(LogicalPlan plan) {
             final ReplaceLoads rule = this;
-            return ((LogicalPlan) plan).transformDown(new AbstractPartialFunction() {
+            return (LogicalPlan) plan.transformDown(new AbstractPartialFunction() {
                 public boolean isDefinedAt(Object node) {
                     return isShared(node) || rule.source(node) != null;
                 }
@@ -107,8 +116,8 @@ final class ScanRules {
                 return ((NativeScan) opened).over(load.output(), session);
             }
             PrivateScan.Opened known = opened instanceof NativeScan
-                ? ((NativeScan) opened).opened : (PrivateScan.Opened) opened;
-            return with(load, PrivateScan.of(load.schema(), known));
+                ? ((NativeScan) opened).opened() : (PrivateScan.Opened) opened;
+            return with(load, PrivateScan.of(load.schema(), known, new PrivateScan.Asked()));
         }
 
         /** All scans of one load are of one version, so it is opened once. */

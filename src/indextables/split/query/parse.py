@@ -45,16 +45,17 @@ _OPERANDS = frozenset({"word", "quoted", "regex", "field"})
 _QUOTE_IT = 'quote it to search for the word: `"..."`'
 
 
-def parse_query(text: str) -> Node:
-    """The tree that `text` spells, or a `QueryError` that shows where it goes wrong."""
+def parse_query(text: str, within: Path = None) -> Node:
+    """The tree that `text` spells, or a `QueryError` that shows where it goes wrong. `within` is the field that is
+    meant where none is named."""
     if not isinstance(text, str):
         raise QueryError(f"cannot read a query from a `{type(text).__name__}`: give text")
-    return _parse(text)
+    return _parse(text, within)
 
 
 @functools.lru_cache(maxsize=256)
-def _parse(text: str) -> Node:
-    return _Parser(text, tokenize(text)).parse()
+def _parse(text: str, within: Path) -> Node:
+    return _Parser(text, tokenize(text)).parse(within)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ class _Parser:
         self._depth = 0
         self._path_place = 0
 
-    def parse(self) -> Node:
-        found = self._list(None)
+    def parse(self, within: Path) -> Node:
+        found = self._list(within)
         if self._peek().kind != "end":
             self._refuse(self._peek())
         return found

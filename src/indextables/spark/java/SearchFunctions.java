@@ -1,0 +1,94 @@
+package indextables.spark;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * The search functions of SQL. Each call is a Python function that decides on rows by their values, wherever it stands;
+ * `SearchRules` gives those to the index that it can decide.
+ */
+final class SearchFunctions extends AbstractFunction1 {
+    private static final int ARROW_UDF = 250;
+    private final String name;
+    private final Function build;
+
+    private SearchFunctions(String name, Function build) {
+        this.name = name;
+        this.build = build;
+    }
+
+    /**
+     * `build` takes a call as JSON, and gives a Python function and the places of its columns among the arguments. A
+     * session takes the functions to be built in, so that they may stand in views that outlive it.
+     */
+    static void register(FunctionRegistry functions, Function build) {
+        List names = new ArrayList(SearchCall.SEARCHES);
+        names.add(SearchCall.SCORE);
+        names.add(SearchCall.SNIPPET);
+        for (int i = 0; i < names.size(); i++) {
+            String name = (String) names.get(i);
+            functions.registerFunction(
+                FunctionRegistry$.MODULE$.builtinFunctionIdentifier(name),
+                new ExpressionInfo(PythonUDF.class.getName(), name), new SearchFunctions(name, build));
+        }
+    }
+
+    public Object apply(Object given) {
+        List arguments = CollectionConverters.asJava((scala.collection.Seq) given);
+        boolean isSearch = SearchCall.SEARCHES.contains(name);
+        if (isSearch && arguments.size() < 2) {
+            throw new IllegalArgumentException(
+                "cannot use " + name + " because it takes columns and a text, as in `" + name + "(message, 'disk')`");
+        }
+        int numColumns = isSearch ? arguments.size() - 1 : arguments.size();
+        Map call = new HashMap();
+        call.put("function", name);
+        call.put("text", isSearch ? text((Expression) arguments.get(numColumns)) : null);
+        List columns = new ArrayList();
+        for (int i = 0; i < numColumns; i++) columns.add(column((Expression) arguments.get(i)));
+        call.put("columns", columns);
+        List built = (List) Texts.checked(build.apply(Texts.json(call)));
+        List children = new ArrayList();
+        for (int i = 1; i < built.size(); i++) children.add(arguments.get(((Number) built.get(i)).intValue()));
+        if (isSearch) children.add(arguments.get(numColumns));
+        return new PythonUDF(
+            name, (PythonFunction) built.get(0), type(), CollectionConverters.asScala(children).toSeq(), ARROW_UDF,
+            isSearch, NamedExpression$.MODULE$.newExprId());
+    }
+
+    private DataType type() {
+        if (name.equals(SearchCall.SCORE)) return DataTypes.FloatType;
+        return name.equals(SearchCall.SNIPPET) ? DataTypes.StringType : DataTypes.BooleanType;
+    }
+
+    private String text(Expression argument) {
+        Object value = argument.foldable() ? argument.eval(null) : null;
+        if (value instanceof UTF8String) return value.toString();
+        throw new IllegalArgumentException(
+            "cannot use " + name + " because what to search for is not a text that is known beforehand: "
+                + argument.sql());
+    }
+
+    private static Map column(Expression argument) {
+        Map column = new HashMap();
+        column.put("name", argument instanceof NamedExpression ? ((NamedExpression) argument).name() : argument.sql());
+        column.put("metadata", argument instanceof NamedExpression ? ((NamedExpression) argument).metadata().json() : "{}");
+        return column;
+    }
+}

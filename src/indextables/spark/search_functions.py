@@ -1,0 +1,156 @@
+"""The search functions of SQL: `textsearch`, `fieldmatch`, `indexquery`, and `score` and `snippet` beside them.
+
+Spark asks for each call while it analyses a query. What is wrong with one is said then. A search is a function on
+values, which is right wherever it stands; our optimizer rules take those to the index that it can decide.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql.types import BooleanType, DataType, FloatType, StringType
+from pyspark.sql.udf import _wrap_function
+
+from indextables.errors import IndexTablesError, QueryError
+from indextables.spark import jvm
+from indextables.spark.column_info import indexed_field
+from indextables.spark.worker_errors import error_text
+from indextables.split.fields import FieldMap, IndexField, Kind
+from indextables.split.row_matcher import RowMatcher
+from indextables.split.search_predicate import Search, checked, to_json, tree_of
+
+_SCORE, _SNIPPET = "score", "snippet"
+
+
+class SearchUdf:
+    """A search as a function on values. It is pickled to tasks."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self._matcher: RowMatcher | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"search": self.search, "_matcher": None}
+
+    def __call__(self, *columns: pa.Array[Any]) -> pa.Array[Any]:
+        """Whether each row fits. Behind the columns stands the text, which the function knows."""
+        fields = self.search.fields
+        if self._matcher is None:
+            self._matcher = RowMatcher(tree_of(self.search), FieldMap(fields))
+        batch = pa.RecordBatch.from_arrays(list(columns[: len(fields)]), names=[field.column for field in fields])
+        return self._matcher.matches(batch)
+
+
+class Placeholder:
+    """A score or a snippet, which only a scan that searches can give."""
+
+    def __init__(self, function: str, column: str | None = None) -> None:
+        self.function = function
+        self.column = column
+
+    def __call__(self, *_: pa.Array[Any]) -> pa.Array[Any]:
+        raise QueryError(f"cannot use {self.function}() because no search stands below it that an index decides")
+
+
+class BuildFunction:
+    """Makes the function of a call for Java."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def apply(self, request: str) -> Any:
+        """A function of Python, and the places of its columns among those of the call, which is JSON."""
+        try:
+            call = json.loads(request)
+            return self._build(call["function"], call["columns"], call["text"])
+        except IndexTablesError as error:
+            return error_text(error)
+
+    def _build(self, function: str, columns: list[dict[str, str]], text: str | None) -> Any:
+        fields = [indexed_field(json.loads(column["metadata"])) for column in columns]
+        if function in {_SCORE, _SNIPPET}:
+            return self._answer(*_placeholder(function, columns, fields))
+        known = _known_fields(function, columns, fields)
+        search = checked(function, known, text or "")
+        names = [field.column for field in search.fields]
+        places = [next(i for i, field in enumerate(fields) if field and field.column == name) for name in names]
+        return self._answer(SearchUdf(search), BooleanType(), places)
+
+    def _answer(self, function: Any, kind: DataType, places: list[int]) -> Any:
+        answer = jvm.gateway(self._spark).jvm.java.util.ArrayList()
+        answer.add(_wrap_function(self._spark.sparkContext, function, kind))
+        for place in places:
+            answer.add(place)
+        return answer
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+class DescribeFunction:
+    """Tells Java what a function of a plan does, by its pickle."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def apply(self, command: bytes) -> Any:
+        """What it does, in words and JSON; nothing where it is not ours."""
+        answer = jvm.gateway(self._spark).jvm.java.util.ArrayList()
+        # A function of somebody else's may bear one of our names, and is not worth to be loaded.
+        if __name__.encode() in command:
+            for text in _description(cloudpickle.loads(command)):
+                answer.add(text)
+        return answer
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+def _description(command: Any) -> list[str]:
+    function = command[0] if isinstance(command, tuple) else command
+    if isinstance(function, SearchUdf):
+        return ["search", to_json(function.search), *(field.column for field in function.search.fields)]
+    if isinstance(function, Placeholder):
+        return [function.function, *([] if function.column is None else [function.column])]
+    return []
+
+
+def _known_fields(function: str, columns: list[dict[str, str]], fields: list[IndexField | None]) -> FieldMap:
+    if len(columns) == 1 and fields[0] is None:
+        raise QueryError(
+            f"cannot use {function.upper()} on `{columns[0]['name']}` because it is not a column of a table of this "
+            "format, or is computed from one",
+            hint="a search is on a column as it stands in the table, also behind another name, a view or a join",
+        )
+    known = [field for field in fields if field is not None]
+    if not known:
+        raise QueryError(f"cannot use {function.upper()} because none of the columns is indexed")
+    if len({field.column for field in known}) != len(known):
+        raise QueryError(
+            f"cannot use {function.upper()} on `*` because it stands for columns of several tables",
+            hint="write `t.*` for those of one table",
+        )
+    # In one index, each field has a name of its own.
+    return FieldMap(msgspec.structs.replace(field, name=f"f{place}") for place, field in enumerate(known))
+
+
+def _placeholder(
+    function: str, columns: list[dict[str, str]], fields: list[IndexField | None]
+) -> tuple[Placeholder, DataType, list[int]]:
+    if function == _SCORE:
+        if columns:
+            raise QueryError("cannot use score() with arguments", hint="it is the score of the search below it")
+        return Placeholder(function), FloatType(), []
+    if len(columns) != 1:
+        raise QueryError("cannot use snippet() but with one column, as in `snippet(message)`")
+    field = fields[0]
+    if field is None or field.kind is not Kind.TEXT:
+        raise QueryError(
+            f"cannot use snippet() on `{columns[0]['name']}` because it is not a column that is indexed as `text`"
+        )
+    return Placeholder(function, field.column), StringType(), [0]
