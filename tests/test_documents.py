@@ -120,6 +120,7 @@ LOG = {
     "metrics",
     "list_files",
     "metadata",
+    "options",
     "overwrite_files",
     "protocol",
     "read_version",
