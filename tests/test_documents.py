@@ -103,6 +103,7 @@ PUBLIC = {
     "errors",
     "read",
     "spark",
+    "sql",
 }
 LOG = {
     "add_files",

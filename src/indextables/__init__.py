@@ -18,11 +18,12 @@ from indextables.transaction_log import TransactionLog
 if TYPE_CHECKING:
     from indextables.spark.enabling import enable
     from indextables.spark.reading import read
+    from indextables.spark.statements import sql
 
-__all__ = ["Snippet", "Table", "TransactionLog", "__version__", "actions", "enable", "errors", "read", "spark"]
+__all__ = ["Snippet", "Table", "TransactionLog", "__version__", "actions", "enable", "errors", "read", "spark", "sql"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("enable", "read"):  # they import PySpark, which is optional
+    if name in ("enable", "read", "sql"):  # they import PySpark, which is optional
         return getattr(spark, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

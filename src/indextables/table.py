@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ from indextables.ops.create import create
 from indextables.ops.date_histogram import date_histogram
 from indextables.ops.describe_log import describe_log
 from indextables.ops.describe_state import describe_state
+from indextables.ops.histogram import histogram
+from indextables.ops.merge_jobs import list_merge_jobs
 from indextables.ops.questions import Question
 from indextables.ops.search import Wanted, count, search
 from indextables.ops.skipped_files import list_skipped_files
@@ -218,6 +221,24 @@ class Table:
         """
         return date_histogram(self._ask(query, where, bad_splits), column, interval=interval)
 
+    def histogram(
+        self,
+        column: str,
+        *,
+        interval: int | float | Decimal,
+        offset: int | float | Decimal = 0,
+        query: str | None = None,
+        where: str | None = None,
+        bad_splits: str = "fail",
+    ) -> pa.Table:
+        """How many rows lie in each stretch of numbers: its start, and `count`, in order.
+
+        Stretches are `interval` long, one of them starts at `offset`, and only those that hold rows are there. Whole
+        numbers take whole intervals. Starts of floats are doubles, and a value lies in the last stretch that does not
+        start above it; infinities and NaN, which comes last, are each a stretch of their own. NULL is in none.
+        """
+        return histogram(self._ask(query, where, bad_splits), column, interval=interval, offset=offset)
+
     def stats(
         self, column: str, *, query: str | None = None, where: str | None = None, bad_splits: str = "fail"
     ) -> pa.Table:
@@ -265,6 +286,10 @@ class Table:
     def compact(self) -> pa.Table:
         """Another name for `checkpoint`."""
         return self.checkpoint()
+
+    def merge_jobs(self) -> pa.Table:
+        """The merges of this process. None run in the background yet, so there are no rows."""
+        return list_merge_jobs()
 
     def set_properties(self, properties: Mapping[str, str | None]) -> int:
         """Set table properties; None takes one away. Answers with the new version."""

@@ -82,7 +82,7 @@ class Searches:
     def _join_on(self) -> Both:
         join = self._one(*_JOINS[:-1])
         shown = "a.id" if "SEMI" in join or "ANTI" in join else "a.id, b.id"
-        key = self._one("a.id = b.id", "a.n = b.n AND a.id % 7 = b.id % 7")
+        key = self._one("a.id = b.id", "a.n = b.n AND a.id %% 7 = b.id %% 7")
         side = self._condition(self._one("a.", "b."), 1)
         return both(f"SELECT {shown} FROM {{t}} a {join} {{t}} b ON {key} AND %s", side)
 

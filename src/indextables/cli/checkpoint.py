@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from indextables.cli.output import Column, count_text, json_option, print_fields, print_json, progress
-from indextables.ops.checkpoint import make_checkpoint
-from indextables.transaction_log import TransactionLog
+from indextables.commands import COMMANDS
 
 _COLUMNS = (
     Column("table", lambda row: row["table_path"]),
@@ -35,9 +34,8 @@ def _command(name: str, short_help: str) -> click.Command:
 
         `checkpoint` and `compact` are the same command.
         """
-        source = TransactionLog(url, options=options)
         with progress("writing a checkpoint"):
-            made = make_checkpoint(source)
+            made = COMMANDS[name].run(url, {}, options)
         if as_json:
             print_json(made)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from indextables.cli.output import Column, count_text, json_option, map_text, print_json, print_line, print_table
-from indextables.transaction_log import TransactionLog
+from indextables.commands import COMMANDS
 
 _COLUMNS = (
     Column("version", lambda row: str(row["version"]), right=True),
@@ -33,7 +33,7 @@ Examples:
 @click.pass_obj
 def history(options: dict[str, str], url: str, limit: int | None, as_json: bool) -> None:
     """Show the versions of TABLE, a path or a URL, the newest first."""
-    versions = TransactionLog(url, options=options).history(limit=limit)
+    versions = COMMANDS["history"].run(url, {"limit": limit}, options)
     if as_json:
         print_json(versions)
     elif versions.num_rows:

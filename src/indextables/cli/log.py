@@ -25,7 +25,7 @@ from indextables.cli.output import (
     time_text,
 )
 from indextables.cli.values import Row
-from indextables.ops.describe_log import describe_log
+from indextables.commands import COMMANDS
 from indextables.transaction_log import TransactionLog
 
 _COMMIT = "commit_info"
@@ -53,8 +53,10 @@ def log(options: dict[str, str], url: str, version: int | None, include_all: boo
     """
     if version is not None and include_all:
         raise click.UsageError("--version and --all cannot be given together.")
-    source = TransactionLog(url, options=options)
-    actions = describe_log(source, include_all=include_all) if version is None else source.describe(version=version)
+    if version is None:
+        actions = COMMANDS["describe_log"].run(url, {"include_all": include_all}, options)
+    else:
+        actions = TransactionLog(url, options=options).describe(version=version)
     if as_json:
         print_json(_without_empty_columns(actions), nulls=False)
     else:

@@ -32,6 +32,7 @@ from indextables.cli.log import log
 from indextables.cli.options import read_pairs
 from indextables.cli.output import print_error, printable
 from indextables.cli.search import search
+from indextables.cli.sql import sql
 from indextables.cli.state import state
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import IndexTablesError
@@ -155,5 +156,5 @@ def cli(ctx: click.Context, options: dict[str, str], verbose: bool) -> None:
     ctx.call_on_close(lambda: _logger.debug("ended after %.0f ms", (SYSTEM_CLOCK.monotonic() - started) * 1000))
 
 
-for _command in (demo, create, ingest, search, count, files, history, log, state, checkpoint, compact):
+for _command in (demo, create, ingest, search, count, files, history, log, state, checkpoint, compact, sql):
     cli.add_command(_command)

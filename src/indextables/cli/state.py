@@ -17,8 +17,7 @@ from indextables.cli.output import (
     size_text,
 )
 from indextables.cli.values import Row
-from indextables.ops.describe_state import describe_state
-from indextables.transaction_log import TransactionLog
+from indextables.commands import COMMANDS
 
 
 def _tombstones(row: Row) -> str:
@@ -61,9 +60,8 @@ def state(options: dict[str, str], url: str, as_json: bool) -> None:
 
     A damaged state is passed over, and the status says so.
     """
-    source = TransactionLog(url, options=options)
     with progress("reading the state"):
-        described = describe_state(source)
+        described = COMMANDS["state"].run(url, {}, options)
     if as_json:
         print_json(described)
         return

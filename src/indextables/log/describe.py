@@ -26,8 +26,11 @@ _JSON_FIELDS = frozenset({"format", "parameters", "metrics"})
 _MAP = pa.map_(pa.string(), pa.string())
 _STRINGS = pa.list_(pa.string())
 
+_FILE_FIELDS = {field.name: field.type for field in FILES_SCHEMA if not field.name.startswith("added_at")}
+
 _FIELD_TYPES: dict[str, pa.DataType] = {
-    **{field.name: field.type for field in FILES_SCHEMA if not field.name.startswith("added_at")},
+    **{name: _FILE_FIELDS[name] for name in ("path", "partition_values", "size", "data_change")},
+    **_FILE_FIELDS,
     "deletion_timestamp": pa.int64(),
     "extended_file_metadata": pa.bool_(),
     "skip_timestamp": pa.int64(),

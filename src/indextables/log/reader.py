@@ -77,7 +77,8 @@ class LogReader:
         self._head: Head | None = None
         self._tip: Snapshot | None = None
         self._source = ""
-        _all_readers.add(self)
+        with _registering:
+            _all_readers.add(self)
 
     def segment(self, max_staleness_seconds: float = 0) -> Segment:
         """The newest segment: asked of the store, unless an answer of the given age will do."""
@@ -360,9 +361,18 @@ class LogReader:
 
 
 _all_readers: weakref.WeakSet[LogReader] = weakref.WeakSet()
+_registering = threading.Lock()
+
+
+def open_readers() -> list[LogReader]:
+    """The readers that are open in this process."""
+    with _registering:
+        return list(_all_readers)
 
 
 def _after_fork_in_child() -> None:
+    global _registering  # noqa: PLW0603 - a thread that is gone may hold it
+    _registering = threading.Lock()
     for reader in _all_readers:
         reader._lock = threading.RLock()
 

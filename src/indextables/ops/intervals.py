@@ -4,7 +4,8 @@
     1w 2w       weeks, which start on Monday; several are counted from that before 1970-01-01
     1M 3M 1y    calendar months and years; several are counted from January of the year 0
 
-`millisecond`, `second`, `minute`, `hour`, `day`, `week`, `month`, `quarter` and `year` are other names for one of each.
+`millisecond`, `second`, `minute`, `hour`, `day`, `week`, `month`, `quarter` and `year` are other names for one of each,
+and with a number before them for several: `1 day`, `12 hours`.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ DAY = 86_400_000_000
 _FIXED = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": DAY}
 _MONTHS = {"M": 1, "q": 3, "y": 12}
 _NAMES = {
-    "millisecond": "1ms",
-    "second": "1s",
-    "minute": "1m",
-    "hour": "1h",
-    "day": "1d",
-    "week": "1w",
-    "month": "1M",
-    "quarter": "1q",
-    "year": "1y",
+    "millisecond": "ms",
+    "second": "s",
+    "minute": "m",
+    "hour": "h",
+    "day": "d",
+    "week": "w",
+    "month": "M",
+    "quarter": "q",
+    "year": "y",
 }
-_INTERVAL = re.compile(r"([1-9][0-9]{0,8})\s*(ms|s|m|h|d|w|M|q|y)", re.ASCII)
+_NUMBER = r"([1-9][0-9]{0,8})\s*"
+_INTERVAL = re.compile(rf"{_NUMBER}(ms|s|m|h|d|w|M|q|y)", re.ASCII)
+_NAMED = re.compile(rf"(?:{_NUMBER})?({'|'.join(_NAMES)})s?", re.ASCII | re.IGNORECASE)
 _MONDAY = 3
 """Days from the Monday before 1970-01-01, a Thursday, to that day."""
 _MOST_MICROSECONDS = 1 << 62
@@ -54,7 +57,10 @@ class Interval(NamedTuple):
 
 def parse_interval(text: str) -> Interval:
     """The interval that a text means, or a `ConfigError`."""
-    match = _INTERVAL.fullmatch(_NAMES.get(text, text).strip()) if isinstance(text, str) else None
+    named = _NAMED.fullmatch(text.strip()) if isinstance(text, str) else None
+    if named is not None:
+        return parse_interval(f"{named[1] or 1}{_NAMES[named[2].lower()]}")
+    match = _INTERVAL.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise ConfigError(
             f"cannot use `{text!r:.60}` as an interval",

@@ -57,7 +57,12 @@ def parse_predicate(text: str) -> Predicate:
     """The predicate that `text` spells, or a `QueryError` that shows where it goes wrong."""
     if not isinstance(text, str):
         raise QueryError(f"cannot read a predicate from a `{type(text).__name__}`: give SQL text")
-    return _Parser(text, tokenize(text)).parse()
+    return parse_tokens(text, tokenize(text))
+
+
+def parse_tokens(text: str, tokens: list[Token]) -> Predicate:
+    """The predicate that some words of a longer text spell, the last of which is an end mark."""
+    return _Parser(text, tokens).parse()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

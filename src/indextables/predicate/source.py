@@ -1,4 +1,4 @@
-"""The text of a predicate: what is refused unread, and a drawing of a place for messages."""
+"""The text of a predicate or a statement: what is refused unread, and a drawing of a place for messages."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ def show_place(text: str, offset: int) -> str:
     return f"line {number}, column {offset - start + 1}:\n    {before}{shown}{after}\n    {caret}"
 
 
-def check(text: str) -> None:
+def check(text: str, what: str = "predicate") -> None:
     """Refuse text that is too long, empty, or holds what no text can hold."""
     if len(text) > MAX_LENGTH:
         raise QueryError(
-            f"cannot read the predicate because it is {len(text):,} characters long, and the limit is {MAX_LENGTH:,}"
+            f"cannot read the {what} because it is {len(text):,} characters long, and the limit is {MAX_LENGTH:,}"
         )
     if not text.strip():
-        raise QueryError("cannot read the predicate because it is empty", hint="leave `where` out to mean every row")
+        hint = "leave `where` out to mean every row" if what == "predicate" else None
+        raise QueryError(f"cannot read the {what} because it is empty", hint=hint)
     if bad := _UNREADABLE.search(text):
         raise QueryError(
-            f"cannot read the predicate because of the character `U+{ord(bad.group()):04X}`, "
+            f"cannot read the {what} because of the character `U+{ord(bad.group()):04X}`, "
             f"at {show_place(text, bad.start())}"
         )

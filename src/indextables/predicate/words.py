@@ -1,9 +1,10 @@
-"""The words of a predicate's text, each with its place: Spark's rules, in time proportional to the length."""
+"""The words of SQL text, each with its place: Spark's rules, in time proportional to the length."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator
 
 from indextables.errors import QueryError
 from indextables.predicate.source import check, show_place
@@ -37,11 +38,12 @@ _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Token:
-    """A word, a symbol, a quoted name, a string or a number; `kind` says which."""
+    """A word, a symbol, a quoted name, a string or a number; `kind` says which. `end` is the place behind it."""
 
     kind: str
     text: str
     start: int
+    end: int
 
     @property
     def is_end(self) -> bool:
@@ -70,61 +72,66 @@ class Token:
         return self.kind == "symbol" and self.text in symbols
 
 
-def tokenize(text: str) -> list[Token]:
-    """The words of `text`, and an end mark behind them."""
-    check(text)
-    found: list[Token] = []
+def tokenize(text: str, what: str = "predicate") -> list[Token]:
+    """The words of `text`, and an end mark behind them. `what` is the text called in errors."""
+    check(text, what)
+    return [*iterate_tokens(text, what), Token("end", "", len(text), len(text))]
+
+
+def iterate_tokens(text: str, what: str = "predicate") -> Iterator[Token]:
+    """The words of `text` as they are asked for: those behind are not looked at."""
     place = 0
     while match := _NEXT.match(text, place):
         kind = str(match.lastgroup)
         start, place = match.span()
         if kind == "comment":
-            place = _end_of_comment(text, start)
+            place = _end_of_comment(text, start, what)
         elif kind == "quoted":
-            token, place = _read_quoted(text, start, match["prefix"] or "")
-            found.append(token)
+            token = _read_quoted(text, start, match["prefix"] or "", what)
+            place = token.end
+            yield token
         elif kind == "number":
-            tokens, place = _read_number(match)
-            found += tokens
+            tokens = _read_number(match)
+            place = tokens[-1].end
+            yield from tokens
         elif kind == "hex":
-            found.append(_read_hex(match.group(), start))
+            yield _read_hex(match.group(), start)
         elif kind != "space":
-            found.append(Token(kind, match.group(), start))
-    return [*found, Token("end", "", len(text))]
+            yield Token(kind, match.group(), start, place)
 
 
-def _end_of_comment(text: str, start: int) -> int:
+def _end_of_comment(text: str, start: int, what: str) -> int:
     """The place behind a comment, which may hold comments."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    raise _left_open(text, start)
+    raise _left_open(text, start, what)
 
 
-def _read_quoted(text: str, start: int, prefix: str) -> tuple[Token, int]:
-    """A string or a name, and the place behind it."""
+def _read_quoted(text: str, start: int, prefix: str, what: str) -> Token:
+    """A string or a name."""
     place = start + len(prefix)
     quote = text[place]
     if not prefix:
-        value, end = _read_quotes(text, place)
-        return Token("name" if quote == "`" else "string", value, start), end
+        value, end = _read_quotes(text, place, what)
+        return Token("name" if quote == "`" else "string", value, start, end)
     if prefix not in "rR":
-        value, end = _read_quotes(text, place, doubled=False)
-        return Token("other", value, start), end
+        value, end = _read_quotes(text, place, what, doubled=False)
+        return Token("other", value, start, end)
     close = text.find(quote, place + 1)
     if close < 0:
-        raise _left_open(text, place)
+        raise _left_open(text, place, what)
     value, end = text[place + 1 : close], close + 1
     if text[end : end + 1] == quote:
         # A doubled quote. What is behind it is a plain string again.
-        more, end = _read_quotes(text, end)
+        more, end = _read_quotes(text, end, what)
         value += quote + more
-    return Token("string", value, start), end
+    return Token("string", value, start, end)
 
 
-def _read_quotes(text: str, start: int, *, doubled: bool = True) -> tuple[str, int]:
+def _read_quotes(text: str, start: int, what: str, *, doubled: bool = True) -> tuple[str, int]:
     """What is between the quote at `start` and the one that closes it, and the place behind that."""
     quote = text[start]
     parts: list[str] = []
@@ -139,7 +146,7 @@ def _read_quotes(text: str, start: int, *, doubled: bool = True) -> tuple[str, i
             return _SURROGATES.sub(_join_surrogates, "".join(parts)), special.start() + 1
         else:
             parts.append(quote)
-    raise _left_open(text, start)
+    raise _left_open(text, start, what)
 
 
 def _unescape(escape: str) -> str:
@@ -153,28 +160,29 @@ def _join_surrogates(match: re.Match[str]) -> str:
     return match.group().encode("utf-16", "surrogatepass").decode("utf-16") if len(match.group()) == 2 else "?"
 
 
-def _read_number(match: re.Match[str]) -> tuple[list[Token], int]:
-    """A number, with a suffix as the cast that it means, or a word that starts with digits; and the place behind."""
+def _read_number(match: re.Match[str]) -> list[Token]:
+    """A number, with a suffix as the cast that it means, or a word that starts with digits."""
     start, digits, tail = match.start(), match["digits"], match["tail"]
-    number = Token("number", digits, start)
+    number = Token("number", digits, start, match.end("digits"))
     if not tail[:1].isidentifier():
-        return [number], match.end("digits")
+        return [number]
     if tail.upper() in _SUFFIXES:
-        return [number, Token("symbol", "::", start), Token("word", tail, start)], match.end()
-    return [Token("word", match.group(), start)], match.end()
+        return [number, Token("symbol", "::", start, match.end()), Token("word", tail, start, match.end())]
+    return [Token("word", match.group(), start, match.end())]
 
 
 def _read_hex(text: str, start: int) -> Token:
+    end = start + len(text)
     try:
         int(text, 16)
     except ValueError:
-        return Token("name", text, start)
-    return Token("other", text[2:], start)
+        return Token("name", text, start, end)
+    return Token("other", text[2:], start, end)
 
 
-def _left_open(text: str, start: int) -> QueryError:
-    what = "comment" if text[start] == "/" else "quote"
+def _left_open(text: str, start: int, what: str) -> QueryError:
+    left = "comment" if text[start] == "/" else "quote"
     return QueryError(
-        f"cannot read the predicate because it cannot be split into words: a {what} is left open, "
+        f"cannot read the {what} because it cannot be split into words: a {left} is left open, "
         f"at {show_place(text, start)}"
     )

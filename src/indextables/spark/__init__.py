@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from indextables.spark.enabling import enable
     from indextables.spark.reading import read
     from indextables.spark.sessions import session
+    from indextables.spark.statements import sql
 
-__all__ = ["enable", "read", "session"]
+__all__ = ["enable", "read", "session", "sql"]
 
-_MODULES = {"enable": "enabling", "read": "reading", "session": "sessions"}
+_MODULES = {"enable": "enabling", "read": "reading", "session": "sessions", "sql": "statements"}
 
 
 def __getattr__(name: str) -> Any:

@@ -22,15 +22,16 @@ from indextables.split.fields import FieldMap, IndexField
 KEY = "indextables"
 _TABLE = "table"
 _FIELD = "field"
+_PART = "part"
 
 
-def with_info(schema: StructType, url: str, snapshot: Snapshot, config: Config) -> StructType:
-    """Columns of a table at a place, which say so."""
+def with_info(schema: StructType, url: str, snapshot: Snapshot, config: Config, *, is_part: bool = False) -> StructType:
+    """Columns of a table at a place, which say so; and whether they are of a part of its rows only."""
     try:
         fields = indexed_fields(snapshot, config)
     except SchemaError:  # settings that do not fit the table: whoever writes to it is told
         fields = FieldMap(())
-    return StructType([_described(field, url, fields) for field in schema.fields])
+    return StructType([_described(field, url, fields, is_part) for field in schema.fields])
 
 
 def tables_of(schema: StructType) -> list[str]:
@@ -45,8 +46,19 @@ def indexed_field(metadata: Mapping[str, Any]) -> IndexField | None:
     return None if text is None else FieldMap.from_json(f"[{text}]").fields[0]
 
 
-def _described(field: StructField, url: str, fields: FieldMap) -> StructField:
-    info: dict[str, Any] = {_TABLE: url}
+def is_whole(schema: StructType) -> bool:
+    """Whether columns come from loads of all rows, and have the names that the table gives them."""
+    return all(_is_whole(field, field.metadata.get(KEY)) for field in schema.fields)
+
+
+def _is_whole(field: StructField, info: dict[str, Any] | None) -> bool:
+    if info is None or info.get(_PART):
+        return False
+    return _FIELD not in info or bool(json.loads(info[_FIELD])["name"].lower() == field.name.lower())
+
+
+def _described(field: StructField, url: str, fields: FieldMap, is_part: bool) -> StructField:
+    info: dict[str, Any] = {_TABLE: url, **({_PART: True} if is_part else {})}
     indexed = fields.find(field.name)
     if indexed is not None:
         info[_FIELD] = json.dumps(msgspec.to_builtins(indexed))

@@ -13,7 +13,7 @@ import warnings
 
 from pyspark.sql import SparkSession
 
-from indextables.spark import jvm, loading, saving
+from indextables.spark import jvm, loading, saving, statements
 from indextables.spark.opening import Opening
 from indextables.spark.options import NAME
 from indextables.spark.search_functions import BuildFunction, DescribeFunction
@@ -49,4 +49,5 @@ def enable(spark: SparkSession) -> SparkSession:
         jvm.enabled_sessions.add(spark)
         loading.install()
         saving.install()
+        statements.install()
     return spark

@@ -61,8 +61,11 @@ class ScanPlan:
 
     def spark_schema(self) -> StructType:
         """The columns that the load gives, in order."""
-        planned = self._planned
-        schema = with_info(to_spark_schema(planned.schema), self.asked.url, planned.snapshot, planned.config)
+        planned, asked = self._planned, self.asked
+        is_part = not (asked.search is None and asked.where is None and asked.limit is None)
+        schema = with_info(
+            to_spark_schema(planned.schema), asked.url, planned.snapshot, planned.config, is_part=is_part
+        )
         if self.asked.shows_version:
             for field in schema.fields[:1]:
                 field.metadata = {**field.metadata, VERSION: self.asked.version}

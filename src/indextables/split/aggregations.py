@@ -3,7 +3,7 @@
 | what | exact where |
 |---|---|
 | terms | all values were counted: the engine gives up, or says less, above 65,000; and no text was cut |
-| histogram | all values are below 2^53, since the engine divides doubles |
+| histogram | all values, and the edges of their buckets, are below 2^53, since the engine divides doubles |
 | least, greatest | they are below 2^53 |
 | sum | that of as many values of the greatest magnitude is below 2^53, since the engine adds doubles |
 
@@ -55,18 +55,23 @@ def terms_of(searcher: SplitSearcher, tree: Node | None, text: str, column: pa.F
 
 
 def histogram_of(
-    searcher: SplitSearcher, tree: Node | None, text: str, column: pa.Field[Any], width: int
+    searcher: SplitSearcher, tree: Node | None, text: str, column: pa.Field[Any], width: int, offset: int = 0
 ) -> dict[int, int] | None:
-    """How many values lie in each bucket, by the bucket's number: 0 from 0 to less than `width`."""
+    """How many values lie in each bucket, by the bucket's number: 0 from `offset`, which is less than `width`, to less
+    than `width` above it."""
     known = numbers_of(searcher, tree, text, column, is_sum_wanted=False)
     field = _field(searcher, column)
     if known is None or field is None:
         return None
-    wanted = {"buckets": {"histogram": {"field": field.name, "interval": float(width), "min_doc_count": 1}}}
-    found = searcher.aggregate(tree, text, wanted)
+    if max(abs(known.least), abs(known.greatest)) + 2 * width >= _EXACT:
+        return None
+    histogram = {"field": field.name, "interval": float(width), "offset": float(offset), "min_doc_count": 1}
+    found = searcher.aggregate(tree, text, {"buckets": {"histogram": histogram}})
     if found is None:
         return None
-    buckets = {int(bucket["key"]) // width: int(bucket["doc_count"]) for bucket in found["buckets"]["buckets"]}
+    buckets = {
+        (int(bucket["key"]) - offset) // width: int(bucket["doc_count"]) for bucket in found["buckets"]["buckets"]
+    }
     return buckets if sum(buckets.values()) == known.number else None
 
 

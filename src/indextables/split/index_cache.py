@@ -99,6 +99,20 @@ class IndexCache:
         """Whether an index seems to be there."""
         return self._root is not None and os.path.exists(os.path.join(self._root, _name(identity), _RECORD))
 
+    @property
+    def place(self) -> str | None:
+        """The directory that holds the entries; None where nothing is kept."""
+        return self._root
+
+    def clear(self) -> int:
+        """Remove every entry that nobody holds, in this process or another, and say how many there were."""
+        try:
+            entries = [entry.path for entry in os.scandir(self._root) if not entry.name.endswith(_TEMPORARY)]
+        except OSError as error:
+            logger.info("cannot look into %s: %s", self._root, error)
+            return 0
+        return sum(map(self._remove_unused, entries))
+
     def _hold(self, identity: str, extract: Extract) -> tuple[str, int] | None:
         if self._root is None:
             return None

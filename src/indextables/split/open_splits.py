@@ -34,7 +34,8 @@ class OpenSplits:
         self._lock = threading.Lock()
         self._known: cachetools.Cache[_Key, SplitSearcher] = cachetools.LRUCache(_MOST_TAIL_BYTES, getsizeof=_room)
         self._in_use: cachetools.Cache[_Key, SplitSearcher] = _InUse(_MOST_INDEXES)
-        _all_open_splits.add(self)
+        with _registering:
+            _all_open_splits.add(self)
 
     def get(
         self, path: str, *, size: int, footer_start_offset: int | None, footer_end_offset: int | None
@@ -60,11 +61,13 @@ class OpenSplits:
                 self._in_use[path, size] = opened
         return opened
 
-    def clear(self) -> None:
-        """Let go of all of them; who uses one goes on with it."""
+    def clear(self) -> int:
+        """Let go of all of them, and say how many there were; who uses one goes on with it."""
         with self._lock:
+            num_known = len(self._known)
             self._known.clear()
             self._in_use.clear()
+        return num_known
 
     def _renew_lock(self) -> None:
         """After a fork the lock may be held by a thread that is gone; what is open stays so."""
@@ -87,9 +90,18 @@ def _room(searcher: SplitSearcher) -> int:
 
 
 _all_open_splits: weakref.WeakSet[OpenSplits] = weakref.WeakSet()
+_registering = threading.Lock()
+
+
+def all_open_splits() -> list[OpenSplits]:
+    """Those of every table that is open in this process."""
+    with _registering:
+        return list(_all_open_splits)
 
 
 def _after_fork_in_child() -> None:
+    global _registering  # noqa: PLW0603 - a thread that is gone may hold it
+    _registering = threading.Lock()
     for splits in _all_open_splits:
         splits._renew_lock()
 

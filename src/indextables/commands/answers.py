@@ -1,0 +1,67 @@
+"""What the commands answer with whose work is not there yet."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from indextables.ops.answers import answer_schema
+
+TRUNCATED = answer_schema(
+    table_path=pa.string(),
+    status=pa.string(),
+    checkpoint_version=pa.int64(),
+    versions_deleted=pa.int64(),
+    checkpoints_deleted=pa.int64(),
+    files_preserved=pa.int64(),
+    message=pa.string(),
+)
+PURGED = answer_schema(
+    table_path=pa.string(),
+    status=pa.string(),
+    orphaned_files_found=pa.int64(),
+    orphaned_files_deleted=pa.int64(),
+    size_mb_deleted=pa.float64(),
+    retention_hours=pa.int64(),
+    tx_log_files_deleted=pa.int64(),
+    manifests_deleted=pa.int64(),
+    expired_states_found=pa.int64(),
+    expired_states_deleted=pa.int64(),
+    dry_run=pa.bool_(),
+    duration_ms=pa.int64(),
+    message=pa.string(),
+)
+REPAIRED = answer_schema(
+    source_path=pa.string(),
+    target_path=pa.string(),
+    source_version=pa.int64(),
+    total_splits=pa.int64(),
+    valid_splits=pa.int64(),
+    missing_splits=pa.int64(),
+    status=pa.string(),
+)
+MERGED = answer_schema(
+    table_path=pa.string(),
+    status=pa.string(),
+    merged_files=pa.int64(),
+    merge_groups=pa.int64(),
+    original_size_bytes=pa.int64(),
+    merged_size_bytes=pa.int64(),
+    skipped_files=pa.int64(),
+    message=pa.string(),
+)
+DROPPED = answer_schema(
+    table_path=pa.string(),
+    status=pa.string(),
+    partitions_dropped=pa.int64(),
+    splits_removed=pa.int64(),
+    total_size_bytes=pa.int64(),
+    message=pa.string(),
+)
+RESTORED = answer_schema(
+    table_path=pa.string(),
+    status=pa.string(),
+    restored_version=pa.int64(),
+    new_version=pa.int64(),
+    files_added=pa.int64(),
+    files_removed=pa.int64(),
+)

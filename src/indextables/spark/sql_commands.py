@@ -1,0 +1,70 @@
+"""Commands of SQL, run for a Spark session: names of views and tables stand for the table that their columns are of.
+
+The work is done in the process that asks, with the settings of its session, on Spark Connect too: the table has to be
+in its reach. What it answers with is small, and becomes a DataFrame.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException, ParseException
+
+from indextables.commands import COMMANDS, Command, Target
+from indextables.errors import QueryError, TableNotFoundError
+from indextables.predicate.source import show_place
+from indextables.spark.arrow_types import to_spark_schema
+from indextables.spark.column_info import tables_of
+from indextables.spark.scans import open_log
+from indextables.spark.session_settings import session_settings
+from indextables.spark.worker_errors import own_errors
+from indextables.store.redact import redact
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NOT_THERE = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
+
+
+def run_command(spark: Any, command: Command) -> DataFrame:
+    """Run a command, and give its answer as a DataFrame."""
+    spec = COMMANDS[command.name]
+    url = None if command.target is None else _url(spark, command, command.target)
+    answer = spec.run(url, command.arguments, session_settings(spark))
+    if command.name == "invalidate_cache":
+        open_log.cache_clear()
+    # Connect infers no columns where there are no rows.
+    frame: DataFrame = spark.createDataFrame(answer, to_spark_schema(answer.schema))
+    return frame
+
+
+def _url(spark: Any, command: Command, target: Target) -> str:
+    if target.is_path:
+        return target.text
+    deed, place = COMMANDS[command.name].deed, redact(show_place(command.text, target.place))
+    try:
+        with own_errors():
+            urls = tables_of(spark.table(target.text).schema)
+    except ParseException as error:
+        raise QueryError(
+            f"cannot {deed} because `{target.text}` is no name of a table, at {place}", hint="put a path in quotes"
+        ) from error
+    except AnalysisException as error:
+        if not str(error.getCondition()).startswith(_NOT_THERE):
+            raise
+        raise TableNotFoundError(
+            f"cannot {deed} because there is no table or view `{target.text}`, at {place}",
+            hint="put a path in quotes, as in `'s3://bucket/logs'`",
+        ) from error
+    if not urls:
+        raise QueryError(
+            f"cannot {deed} because `{target.text}` has no column of a table of this format, at {place}",
+            hint="name the table itself, or its path in quotes",
+        )
+    if len(urls) > 1:
+        raise QueryError(
+            f"cannot {deed} because `{target.text}` has columns of several tables "
+            f"({', '.join(f'`{url}`' for url in urls)}), at {place}",
+            hint="give the path of one of them in quotes",
+        )
+    return urls[0]

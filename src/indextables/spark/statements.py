@@ -1,0 +1,158 @@
+"""`sql`: statements of SQL with commands, search operators and table functions of ours, on every kind of session.
+
+Text that has none of our words goes to Spark as it is. In sessions that are enabled, `spark.sql` does the same, and
+`filter`, `where` and `selectExpr` take the operators in their text.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from indextables.commands import parse_command
+from indextables.errors import QueryError
+from indextables.predicate.words import Token
+from indextables.spark import jvm
+from indextables.spark.sql_calls import Parameters, TableCall, find_calls
+from indextables.spark.sql_commands import run_command
+from indextables.spark.sql_functions import FUNCTIONS, make_frame
+from indextables.spark.sql_text import (
+    OPERATORS,
+    Edit,
+    apply_edits,
+    draw_place,
+    operator_edits,
+    rewrite_condition,
+    search_calls,
+    split_words,
+)
+from indextables.spark.worker_errors import own_errors
+
+_OWN_WORDS = re.compile("|".join((*OPERATORS, *FUNCTIONS)), re.IGNORECASE)
+_sql = SparkSession.sql
+_filter = ClassicDataFrame.filter
+_select_expr = ClassicDataFrame.selectExpr
+
+
+def sql(spark: Any, text: str, /, args: Any = None, **frames: Any) -> DataFrame:
+    """Run a statement: `args` are the values of its parameters, and `frames` those of names in braces, as
+    `SparkSession.sql` takes them.
+
+    It may be one of the commands of this library, and may use search operators (in sessions that are enabled) and table
+    functions such as `indextables_table('/data/logs', search => 'error')` (in every session).
+    """
+    command = parse_command(text) if isinstance(text, str) else None
+    with own_errors():
+        if command is None:
+            return _run(spark, _read(spark, text, args, frames))
+        if args or frames:
+            raise QueryError("cannot give parameters to a command of this library: write their values in its text")
+        return run_command(spark, command)
+
+
+def install() -> None:
+    """From now on, for the statements and conditions of sessions that are enabled."""
+    SparkSession.sql = _sql_enabled  # type: ignore[method-assign]
+    ClassicDataFrame.filter = _filter_enabled  # type: ignore[method-assign]
+    ClassicDataFrame.selectExpr = _select_expr_enabled  # type: ignore[method-assign]
+
+
+class _Statement(NamedTuple):
+    """What Spark is given."""
+
+    text: str
+    args: Any
+    frames: Mapping[str, Any]
+
+
+def _run(spark: Any, statement: _Statement) -> DataFrame:
+    if not jvm.is_classic(spark):
+        remote: DataFrame = spark.sql(statement.text, args=statement.args, **statement.frames)
+        return remote
+    return _sql(spark, statement.text, statement.args, **statement.frames)
+
+
+def _read(spark: Any, text: Any, args: Any, frames: Mapping[str, Any]) -> _Statement:
+    """A statement as Spark reads it. What cannot be split into words is left for Spark to refuse."""
+    asked = _Statement(text, args, frames)
+    tokens = split_words(text) if isinstance(text, str) and _OWN_WORDS.search(text) else None
+    if tokens is None:
+        return asked
+    parameters = Parameters(args, frames)
+    calls = find_calls(text, tokens, FUNCTIONS, parameters)
+    _check_is_not_kept(text, tokens, calls)
+    edits = operator_edits(text, tokens, is_template=bool(frames))
+    _check_can_search(spark, text, tokens, edits)
+    made = {_free_name(number, frames): make_frame(spark, call, text) for number, call in enumerate(calls)}
+    placed = [Edit(call.start, call.end, f"{{{name}}}") for name, call in zip(made, calls, strict=True)]
+    rewritten = apply_edits(text, [*edits, *placed], doubles_braces=bool(calls) and not frames)
+    return _Statement(rewritten, parameters.left(), {**frames, **made})
+
+
+def _free_name(number: int, frames: Mapping[str, Any]) -> str:
+    name = f"__indextables_{number}"
+    while name in frames:
+        name += "_"
+    return name
+
+
+def _check_is_not_kept(text: str, tokens: Sequence[Token], calls: Sequence[TableCall]) -> None:
+    """Refuse a view or a cached query, which Spark reads anew at each use: a frame is gone by then."""
+    if calls and _keeps_text(tokens):
+        raise QueryError(
+            f"cannot keep `{calls[0].function}` in a view because it stands for a frame of this statement alone, "
+            f"at {draw_place(text, calls[0].start)}",
+            hint='make one of the frame, as in `indextables.sql(spark, "SELECT ...").createOrReplaceTempView("hits")`',
+        )
+
+
+def _keeps_text(tokens: Sequence[Token]) -> bool:
+    words = [token.text.upper() for token in tokens[:6] if token.kind == "word"]
+    starts = {"CREATE": ("VIEW", "FUNCTION"), "ALTER": ("VIEW",), "CACHE": ("TABLE",)}
+    return any(kept in words for kept in starts.get(words[0] if words else "", ()))
+
+
+def _check_can_search(spark: Any, text: str, tokens: Sequence[Token], edits: Sequence[Edit]) -> None:
+    """Refuse a search in a session that has no functions for it."""
+    if jvm.is_known(spark) and spark in jvm.enabled_sessions:
+        return
+    starts = [token.start for token in search_calls(tokens)] + [edit.start for edit in edits]
+    if not starts:
+        return
+    if jvm.is_classic(spark):
+        raise QueryError(
+            f"cannot search in this session because it is not enabled, at {draw_place(text, min(starts))}",
+            hint="call `indextables.enable(spark)` first",
+        )
+    raise QueryError(
+        f"cannot search by an operator over Spark Connect, at {draw_place(text, min(starts))}",
+        hint="`FROM indextables_table('path', search => '...')` searches there, and so does `indextables.read`",
+    )
+
+
+@functools.wraps(_sql)
+def _sql_enabled(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
+    if self in jvm.enabled_sessions:
+        return sql(self, sqlQuery, args, **kwargs)
+    return _sql(self, sqlQuery, args, **kwargs)
+
+
+@functools.wraps(_filter)
+def _filter_enabled(self: ClassicDataFrame, condition: Any) -> DataFrame:
+    if isinstance(condition, str) and self.sparkSession in jvm.enabled_sessions:
+        condition = rewrite_condition(condition)
+    return _filter(self, condition)
+
+
+@functools.wraps(_select_expr)
+def _select_expr_enabled(self: ClassicDataFrame, *expr: Any) -> DataFrame:
+    if self.sparkSession in jvm.enabled_sessions:
+        given = expr[0] if len(expr) == 1 and isinstance(expr[0], list) else expr
+        expr = tuple(rewrite_condition(one) if isinstance(one, str) else one for one in given)
+    selected: DataFrame = _select_expr(self, *expr)
+    return selected
