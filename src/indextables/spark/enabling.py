@@ -2,7 +2,7 @@
 
 Plain loads become Spark's own Parquet scans; loads with a search become private scans, which know the filters and the
 columns that a query needs. Saves take `partitionBy`, and the modes that refuse or ignore a table that is there. Loads
-and saves take the session's settings along.
+and saves take the session's settings along. Tables of the session catalog are read and written like any other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import warnings
 
 from pyspark.sql import SparkSession
 
-from indextables.spark import jvm, loading, saving, statements
+from indextables.spark import catalog, jvm, loading, saving, statements
 from indextables.spark.opening import Opening
 from indextables.spark.options import NAME
 from indextables.spark.search_functions import BuildFunction, DescribeFunction
@@ -42,6 +42,7 @@ def enable(spark: SparkSession) -> SparkSession:
         jvm.bridge(spark).enable(
             spark._jsparkSession, NAME, Opening(spark), BuildFunction(spark), DescribeFunction(spark)
         )
+        catalog.join(spark)
     python = spark.sparkContext.pythonExec
     if shlex.quote(python) != python:  # Spark asks the shell for it without quotes, and then finds no data source
         spark.dataSource.register(IndexTablesSource)
@@ -50,4 +51,5 @@ def enable(spark: SparkSession) -> SparkSession:
         loading.install()
         saving.install()
         statements.install()
+        catalog.install()
     return spark

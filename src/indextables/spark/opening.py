@@ -31,15 +31,19 @@ class Opening:
             return error_text(error)
 
     def _open(self, pickled: bytes) -> Any:
-        asked: SourceOptions = cloudpickle.loads(pickled).asked
-        table = _table(asked)
-        asked = asked._replace(version=table.version, timestamp=None)
-        scan = NativeTable.open(table, self._spark) if asked.is_plain else "it asks for more than rows"
-        opened = opened_load(asked, self._spark)
-        return opened if isinstance(scan, str) else scan.java(self._spark, opened)
+        return open_scan(self._spark, cloudpickle.loads(pickled).asked)
 
     class Java:
         implements = ("java.util.function.Function",)
+
+
+def open_scan(spark: SparkSession, asked: SourceOptions) -> Any:
+    """The scan of a load for Java."""
+    table = _table(asked)
+    asked = asked._replace(version=table.version, timestamp=None)
+    scan = NativeTable.open(table, spark) if asked.is_plain else "it asks for more than rows"
+    opened = opened_load(asked, spark)
+    return opened if isinstance(scan, str) else scan.java(spark, opened)
 
 
 def open_frame(spark: SparkSession, asked: SourceOptions) -> DataFrame:

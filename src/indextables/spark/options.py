@@ -28,7 +28,9 @@ SHOW_VERSION = "showVersion"
 # Set by the package itself: the mode of a save that may only make a new table.
 CREATE_ONLY = "createOnly"
 IGNORE = "Ignore"
-_ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, HINTS, SEARCHES, LOAD_ID, SHOW_VERSION, CREATE_ONLY)
+# Set by the package itself: the id of the table that a write was made for.
+TABLE_ID = "tableId"
+_ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, HINTS, SEARCHES, LOAD_ID, SHOW_VERSION, CREATE_ONLY, TABLE_ID)
 _OWN = {name.lower(): name for name in _ALL}
 _TRUTH = {"true": True, "false": False}
 
@@ -53,6 +55,7 @@ class SourceOptions(NamedTuple):
     is_dynamic: bool = False
     if_version: int | None = None
     create_only: str | None = None
+    table_id: str | None = None
     settings: Mapping[str, str] = {}
 
     @classmethod
@@ -68,7 +71,8 @@ class SourceOptions(NamedTuple):
                 settings[_known_setting(key)] = text
         if not own.get(_PATH):
             raise ConfigError(
-                "cannot find the table because no path is given", hint='give one, as in `.load("/data/logs")`'
+                "cannot find the table because no path is given",
+                hint='give one, as in `.load("/data/logs")`; tables of a catalog need `indextables.enable(spark)`',
             )
         return cls(
             url=own[_PATH],
@@ -88,6 +92,7 @@ class SourceOptions(NamedTuple):
             is_dynamic=_is_dynamic(own),
             if_version=_whole(own, "ifVersion"),
             create_only=own.get(CREATE_ONLY),
+            table_id=own.get(TABLE_ID),
             settings=settings,
         )
 

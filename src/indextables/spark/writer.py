@@ -76,6 +76,7 @@ class TableWriter(DataSourceArrowWriter):
         given = arrow_schema(schema)
         log = TransactionLog(asked.url, options=asked.settings)
         there = None if asked.create_only else _head_of(log, asked)
+        _check_same(asked, there, log.url)
         asked = asked._replace(settings=spelled_settings(asked.settings, given if there is None else there.schema))
         head = _planned_head(asked, given) if there is None else there
         columns = spelled_columns(given, head.schema)
@@ -234,6 +235,13 @@ def _head_of(log: TransactionLog, asked: SourceOptions) -> Head | None:
     _check_partition_by(asked, head, log.url)
     metadata = head.metadata
     return dataclasses.replace(head, metadata=with_configuration(metadata, without_registry(metadata.configuration)))
+
+
+def _check_same(asked: SourceOptions, there: Head | None, url: str) -> None:
+    """Refuse to make or fill another table than the one that a write was made for."""
+    if asked.table_id is not None and (there is None or there.metadata.id != asked.table_id):
+        change = "is gone" if there is None else "was made anew"
+        raise CommitConflictError(f"cannot write to `{url}` because the table {change} meanwhile")
 
 
 def _check_partition_by(asked: SourceOptions, head: Head, url: str) -> None:

@@ -80,6 +80,11 @@ public final class Bridge {
         ScanRules.replaceLoads(session, extensions, format, open);
     }
 
+    /** From now on the session catalog knows our tables. Gives the class of a catalog that stands in the way, or null. */
+    public String joinCatalog(SparkSession session, String format, Function ask) throws ReflectiveOperationException {
+        return CatalogTables.install(session, format, ask);
+    }
+
     /** What a session sets, as JSON. */
     public String settings(SparkSession session) {
         return mapJson(session.conf().getAll());

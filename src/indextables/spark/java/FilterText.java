@@ -32,7 +32,7 @@ public final class FilterText {
     }
 
     /** The text of what is true exactly where the filter is, or null. */
-    private static String exactly(Filter filter) {
+    static String exactly(Filter filter) {
         if (filter instanceof And) {
             return joined(((And) filter).left(), " AND ", ((And) filter).right());
         }

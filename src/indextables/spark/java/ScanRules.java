@@ -7,7 +7,10 @@ import java.util.WeakHashMap;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -70,7 +73,7 @@ final class ScanRules {
         }
 
         public TreeNode apply(TreeNode plan) {
-            if (!ENABLED.containsKey(session)) return plan;
+            if (!ENABLED.containsKey(session) || changesRows(plan)) return plan;
             return SearchRules.applied(replaced((LogicalPlan) plan));
         }
 
@@ -92,6 +95,11 @@ final class ScanRules {
             });
         }
 
+        /** Statements that no table takes: Spark says so, of the table as it was named. */
+        private static boolean changesRows(Object plan) {
+            return plan instanceof DeleteFromTable || plan instanceof UpdateTable || plan instanceof MergeIntoTable;
+        }
+
         private static boolean isShared(Object node) {
             if (!(node instanceof DataSourceV2Relation)) return false;
             Object table = ((DataSourceV2Relation) node).table();
@@ -107,6 +115,7 @@ final class ScanRules {
             if (!(node instanceof DataSourceV2Relation)) return null;
             Object table = ((DataSourceV2Relation) node).table();
             if (!(table instanceof PythonTable) || table instanceof PrivateScan) return null;
+            if (table instanceof CatalogLoad) return sourceOf((PythonTable) table);
             return format.equalsIgnoreCase(((PythonTable) table).name()) ? sourceOf((PythonTable) table) : null;
         }
 
@@ -122,6 +131,7 @@ final class ScanRules {
 
         /** All scans of one load are of one version, so it is opened once. */
         private Object opened(DataSourceV2Relation load, PythonDataSourceV2 source) {
+            if (load.table() instanceof CatalogLoad) return ((CatalogLoad) load.table()).opened(load.options());
             synchronized (source) {
                 Object known = OPENED.get(source);
                 if (known == null) {

@@ -2,6 +2,8 @@ package indextables.spark;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.util.Map;
 
 /** Values between Java and Python. JSON, because what Python reads of a collection one by one takes a call each. */
 final class Texts {
@@ -17,6 +19,15 @@ final class Texts {
         try {
             return MAPPER.writeValueAsString(value);
         } catch (JsonProcessingException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** An object of JSON, as the bytes of its text. */
+    static Map map(Object bytes) {
+        try {
+            return (Map) MAPPER.readValue((byte[]) bytes, Map.class);
+        } catch (IOException error) {
             throw new IllegalStateException(error);
         }
     }

@@ -1,0 +1,260 @@
+"""Tables of Spark's session catalog: an entry there holds a name, a place and options; everything else is the log's.
+
+The Java side keeps the entries and asks for the rest, in JSON, when a statement names a table: at every new query the
+table is at its newest version. A table that a query makes is in the catalog only once its rows are committed.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+
+from indextables.config import settings
+from indextables.errors import ConfigError, IndexTablesError, TableNotFoundError
+from indextables.log.snapshot import Head
+from indextables.protocol.doc_mapping import without_registry
+from indextables.spark import jvm
+from indextables.spark.catalog_entries import NewEntry, NewTable, is_secret, split_properties
+from indextables.spark.loading import activate
+from indextables.spark.opening import open_scan
+from indextables.spark.options import CREATE_ONLY, NAME, TABLE_ID, SourceOptions, names_as_option
+from indextables.spark.places import absolute
+from indextables.spark.scans import ScanPlan, open_log
+from indextables.spark.session_settings import over_session, session_settings
+from indextables.spark.worker_errors import error_text, own_errors
+from indextables.table import Table
+from indextables.transaction_log import TransactionLog
+
+_PATH = "path"
+_ERROR_IF_EXISTS = "ErrorIfExists"
+_NOT_MADE = "-1"
+_WRITES: dict[type, tuple[str, ...]] = {
+    DataFrameWriter: ("saveAsTable", "insertInto"),
+    DataFrameWriterV2: ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"),
+}
+_originals = {(kind, name): getattr(kind, name) for kind, names in _WRITES.items() for name in names}
+
+
+def join(spark: SparkSession) -> None:
+    """Make the session catalog of a classic session know our tables."""
+    in_the_way = jvm.bridge(spark).joinCatalog(spark._jsparkSession, NAME, CatalogSide(spark))
+    if in_the_way is not None:
+        warnings.warn(
+            f"tables of the session catalog cannot be served because `{in_the_way}` stands in its place; loads and "
+            "saves by path work",
+            stacklevel=3,
+        )
+
+
+def install() -> None:
+    """From now on writes to tables by name fail with errors of the library, in sessions that are enabled."""
+    for (kind, name), write in _originals.items():
+        setattr(kind, name, _with_own_errors(write))
+
+
+def _with_own_errors(write: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(write)
+    def enabled_write(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._spark not in jvm.enabled_sessions:
+            return write(self, *args, **kwargs)
+        activate(self._spark)
+        with own_errors():
+            return write(self, *args, **kwargs)
+
+    return enabled_write
+
+
+class CatalogSide:
+    """Answers what Java asks of tables in the catalog of one session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "load": self._load,
+            "open": self._open,
+            "merge": self._merge,
+            "write": self._write,
+            "create": self._create,
+            "stage": self._stage,
+            "restage": self._restage,
+            "alter": self._alter,
+        }
+
+    def apply(self, request: str) -> Any:
+        """The answer: an object of JSON as bytes, or a scan. What is wrong is given as text."""
+        asked = json.loads(request)
+        try:
+            answer = self._answers[asked["do"]](asked)
+        except IndexTablesError as error:
+            return error_text(error)
+        return json.dumps(answer).encode() if isinstance(answer, dict) else answer
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+    def _load(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """What a table is at its newest version, or as the options of a read say."""
+        options = self._options(asked)
+        plan = ScanPlan.open(SourceOptions.parse(options))
+        log = _log(plan.asked)
+        snapshot = log.snapshot(version=plan.asked.version)
+        return {
+            "format": NAME,
+            "id": snapshot.metadata.id,
+            "version": str(snapshot.version),
+            "schema": plan.spark_schema().json(),
+            "partitions": list(snapshot.partition_columns),
+            "configuration": without_registry(snapshot.metadata.configuration),
+            "secrets": [key for key in options if is_secret(key)],
+            "location": asked["path"],
+            "stored": asked["stored"],
+            "options": {key: value for key, value in options.items() if not is_secret(key)},
+        }
+
+    def _open(self, asked: dict[str, Any]) -> Any:
+        options = {**self._options(asked), "versionAsOf": asked["version"]}
+        return open_scan(self._spark, SourceOptions.parse(options))
+
+    def _merge(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._options(asked)
+
+    def _write(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The options of a write, and how many bytes tasks should get after a shuffle; -1 where none is wanted."""
+        options = {**self._options(asked), **(asked["create"] or {})}
+        parsed = SourceOptions.parse(options)
+        log = _log(parsed)
+        config = log.config
+        if not asked["create"]:
+            config = config.with_properties(log.reader.head()[1].metadata.configuration)
+            options[TABLE_ID] = asked["id"]
+        is_shuffled = config[settings.WRITE_OPTIMIZE_WRITE_ENABLED]
+        share = config[settings.WRITE_OPTIMIZE_WRITE_TARGET_SPLIT_SIZE] if is_shuffled else -1
+        return {"options": options, "share": share}
+
+    def _create(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Make a table without rows; or take one that is there, where it was named by its place."""
+        entry = NewEntry.read(asked)
+        options = self._options({**asked, "stored": entry.options, "given": {}})
+        head = _head(options)
+        if head is None:
+            made = self._planned(asked, entry, options)
+            Table.create(
+                options[_PATH],
+                made.schema,
+                partition_by=made.partition_columns,
+                properties={**made.indexing, **made.properties},
+                description=entry.comment,
+                options=SourceOptions.parse(options).settings,
+            )
+        elif asked["isManaged"]:
+            raise entry.taken(options[_PATH])
+        else:
+            entry.check_agrees(head, options[_PATH], hint="leave that out to take the table as it is")
+        return self._registered(asked, entry)
+
+    def _planned(self, asked: dict[str, Any], entry: NewEntry, options: Mapping[str, str]) -> NewTable:
+        """The table that is to be made. One that goes with its entry owns its place: nothing else may be there."""
+        if asked["isManaged"]:
+            entry.check_vacant(_log(SourceOptions.parse(options)).reader.store, options[_PATH])
+        return entry.planned(options)
+
+    def _stage(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """What a query is to make. Its write makes the table."""
+        entry = NewEntry.read(asked)
+        options = self._options({**asked, "stored": entry.options, "given": {}})
+        if _head(options) is not None:
+            raise entry.taken(options[_PATH])
+        made = self._planned(asked, entry, options)
+        create = {
+            **made.indexing,
+            "partitionBy": names_as_option(made.partition_columns),
+            CREATE_ONLY: _ERROR_IF_EXISTS,
+        }
+        return {
+            "format": NAME,
+            "id": asked["name"],
+            "version": _NOT_MADE,
+            "schema": asked["schema"],
+            "plainSchema": asked["schema"],
+            "partitions": made.partition_columns,
+            "configuration": {},
+            "secrets": [],
+            "location": absolute(asked["path"]),
+            "stored": entry.kept_options(),
+            "kept": entry.plain,
+            "comment": entry.comment,
+            "options": {},
+            "create": create,
+            "after": made.properties,
+        }
+
+    def _restage(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """What a query is to replace, by one overwrite."""
+        entry = NewEntry.read(asked)
+        told = self._load({**asked, "given": {}})
+        head = _head(self._options({**asked, "given": {}}))
+        if head is None:
+            raise TableNotFoundError(f"No transaction log found at `{asked['path']}`")
+        entry.check_agrees(head, absolute(asked["path"]), hint="drop the table first")
+        if entry.place is not None and absolute(entry.place) != absolute(asked["path"]):
+            raise ConfigError(
+                f"cannot replace `{entry.name}` because it is at `{absolute(asked['path'])}`, not at "
+                f"`{absolute(entry.place)}`",
+                hint="drop it first",
+            )
+        comment = {} if entry.comment is None else {"comment": entry.comment}
+        return {**told, "after": {**entry.plain, **comment}}
+
+    def _registered(self, asked: dict[str, Any], entry: NewEntry) -> dict[str, Any]:
+        """What the catalog keeps of a table that is there."""
+        location = absolute(asked["path"])
+        told = self._load({"path": location, "stored": entry.options, "given": {}})
+        schema = entry.commented(json.loads(told["schema"]))
+        return {
+            **told,
+            "plainSchema": json.dumps(schema),
+            "location": location,
+            "stored": entry.kept_options(),
+            "kept": entry.plain,
+            "comment": entry.comment,
+        }
+
+    def _alter(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Set or take away table properties. Keys that are no settings are left to the catalog."""
+        ours, left = split_properties(asked["name"], asked["properties"])
+        if ours:
+            options = SourceOptions.parse(self._options({**asked, "given": {}}))
+            Table(_log(options), _log(options).snapshot()).set_properties(ours)
+        return {"left": list(left)}
+
+    def _options(self, asked: Mapping[str, Any]) -> dict[str, str]:
+        """The place of a table, and the options of a statement, then of its entry, then of the session."""
+        if not asked["path"]:
+            raise ConfigError(
+                f"cannot find the table `{asked['name']}` because its entry in the catalog has no location",
+                hint="drop the entry, and create it with `LOCATION`",
+            )
+        place = absolute(asked["path"])
+        given = {key: value for key, value in asked["given"].items() if key.lower() != _PATH}
+        other = next((value for key, value in asked["given"].items() if key.lower() == _PATH), place)
+        if absolute(other) != place:
+            raise ConfigError(f"cannot use the path `{other}` for a table of the catalog: it is at `{place}`")
+        stored = {key: value for key, value in asked["stored"].items() if key.lower() != _PATH}
+        return {_PATH: place, **over_session(over_session(given, stored), session_settings(self._spark))}
+
+
+def _log(asked: SourceOptions) -> TransactionLog:
+    return open_log(asked.url, tuple(sorted(asked.settings.items())))
+
+
+def _head(options: Mapping[str, str]) -> Head | None:
+    try:
+        return _log(SourceOptions.parse(options)).reader.head()[1]
+    except TableNotFoundError:
+        return None

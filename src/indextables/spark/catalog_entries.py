@@ -1,0 +1,205 @@
+"""What `CREATE TABLE` says of a table: which part is the table's own, and which part the catalog keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pyspark.sql.types import StructType
+
+from indextables.config import lookup
+from indextables.config.resolve import PREFIX
+from indextables.config.setting import Setting
+from indextables.errors import ConfigError, SchemaError, TableExistsError, TableNotFoundError
+from indextables.log.snapshot import Head
+from indextables.spark.arrow_types import to_spark_schema
+from indextables.spark.options import READ_OPTIONS, WRITE_OPTIONS, SourceOptions
+from indextables.spark.writing_options import spelled_settings, table_properties
+from indextables.spark.writing_schema import arrow_schema
+from indextables.store.base import ObjectStore
+
+_OPTION = "option."
+_PATH = "path"
+_COMMENT = "comment"
+_LOCATION = "location"
+_RESERVED = {"provider", _LOCATION, _COMMENT, "owner", "external", "is_managed_location", "collation", "table_type"}
+_INDEXING = "indexing."
+_SPLIT = ".split"
+
+
+class NewTable(NamedTuple):
+    """A table that is to be made: `indexing` and `properties` are keys of the log's configuration."""
+
+    schema: str
+    partition_columns: list[str]
+    indexing: dict[str, str]
+    properties: dict[str, str]
+
+
+class NewEntry(NamedTuple):
+    """An entry that is to be made. `settings` are those of its properties that are the table's, `plain` the others."""
+
+    name: str
+    schema: StructType | None
+    partition_columns: list[str]
+    options: dict[str, str]
+    settings: dict[str, str]
+    plain: dict[str, str]
+    comment: str | None
+    place: str | None
+
+    @classmethod
+    def read(cls, asked: Mapping[str, Any]) -> NewEntry:
+        """From what Java says of a statement: Spark writes an option twice, with and without a prefix."""
+        given: dict[str, str] = asked["properties"]
+        options = {key[len(_OPTION) :]: value for key, value in given.items() if key.startswith(_OPTION)}
+        path = next((value for key, value in options.items() if key.lower() == _PATH), None)
+        options = {key: value for key, value in options.items() if key.lower() != _PATH}
+        _check_options(asked["name"], options)
+        own = {
+            key: value
+            for key, value in given.items()
+            if not key.startswith(_OPTION) and key not in _RESERVED and key not in options and key.lower() != _PATH
+        }
+        settings, plain = split_properties(asked["name"], own)
+        return cls(
+            name=asked["name"],
+            schema=None if asked["schema"] is None else StructType.fromJson(json.loads(asked["schema"])),
+            partition_columns=asked["partitions"],
+            options=options,
+            settings={key: value for key, value in settings.items() if value is not None},
+            plain={key: value for key, value in plain.items() if value is not None},
+            comment=given.get(_COMMENT),
+            place=given.get(_LOCATION, path),
+        )
+
+    def planned(self, options: Mapping[str, str]) -> NewTable:
+        """The table that is to be made, with settings of the statement and of the session."""
+        if self.schema is None:
+            raise TableNotFoundError(
+                f"cannot take the columns of `{self.name}` from its place: No transaction log found at "
+                f"`{options[_PATH]}`",
+                hint="name the columns, and a new table is made there",
+            )
+        columns = arrow_schema(self.schema)
+        by_lower = {name.lower(): name for name in columns.names}
+        settings = spelled_settings(SourceOptions.parse(options).settings, columns)
+        properties = spelled_settings(self.settings, columns)
+        return NewTable(
+            self.schema.json(),
+            [by_lower.get(name.lower(), name) for name in self.partition_columns],
+            table_properties({**settings, **properties}),
+            {f"{PREFIX}{key}": value for key, value in properties.items() if not key.startswith(_INDEXING)},
+        )
+
+    def check_vacant(self, store: ObjectStore, url: str) -> None:
+        """Refuse a place with files in it, which would go when the table is dropped. What a write that was killed has
+        left behind is no hindrance: no version names it."""
+        other = next((found.key for found in store.list() if not found.key.endswith(_SPLIT)), None)
+        if other is not None:
+            raise TableExistsError(
+                f"cannot make `{self.name}` because its place `{url}` holds other files, as `{other}`",
+                hint="remove them, or choose a place with `LOCATION`",
+            )
+
+    def check_agrees(self, head: Head, url: str, *, hint: str) -> None:
+        """Refuse a statement that says something else of a table than the table itself. Order counts: rows that are
+        inserted without names of columns follow it."""
+        there = to_spark_schema(head.schema)
+        if self.schema is not None and _shown(self.schema).lower() != _shown(there).lower():
+            raise SchemaError(
+                f"cannot use the columns ({_shown(self.schema)}) for `{self.name}` because the table at `{url}` has "
+                f"({_shown(there)})",
+                hint=hint,
+            )
+        partitions = [name.lower() for name in self.partition_columns]
+        if partitions and partitions != [name.lower() for name in head.partition_columns]:
+            raise SchemaError(
+                f"cannot partition `{self.name}` by ({', '.join(self.partition_columns)}) because the table at `{url}` "
+                f"is partitioned by ({', '.join(head.partition_columns)})",
+                hint=hint,
+            )
+        known = head.metadata.configuration
+        for key, value in spelled_settings({**_indexing(self.options), **self.settings}, head.schema).items():
+            if known.get(f"{PREFIX}{key}") != value:
+                raise ConfigError(
+                    f"cannot set `{key}` to `{value}` for `{self.name}` because the table at `{url}` is there already, "
+                    f"with `{known.get(f'{PREFIX}{key}', 'nothing')}`",
+                    hint="`ALTER TABLE ... SET TBLPROPERTIES` changes the properties of a table",
+                )
+
+    def taken(self, url: str) -> TableExistsError:
+        return TableExistsError(
+            f"cannot make `{self.name}` because there is a table at `{url}`",
+            hint="`CREATE TABLE ... USING indextables LOCATION ...` without a query takes it as it is",
+        )
+
+    def kept_options(self) -> dict[str, str]:
+        """Options that go with every read and write. How columns are indexed is the table's own."""
+        return {key: value for key, value in self.options.items() if key not in _indexing(self.options)}
+
+    def commented(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Columns with the comments that they were given, and without what they say of their table."""
+        given = {} if self.schema is None else {field.name.lower(): field.metadata for field in self.schema.fields}
+        for field in schema["fields"]:
+            comment = given.get(field["name"].lower(), {}).get(_COMMENT)
+            field["metadata"] = {} if comment is None else {_COMMENT: comment}
+        return schema
+
+
+def split_properties(name: str, given: Mapping[str, str | None]) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """Properties that are settings of the table, by their full keys, and others."""
+    settings: dict[str, str | None] = {}
+    plain: dict[str, str | None] = {}
+    for key, value in given.items():
+        short = _short(key)
+        found = lookup.find(short)
+        if found is None and short == key:
+            plain[key] = value
+            continue
+        if found is None:
+            near = lookup.nearest(short)
+            raise ConfigError(
+                f"cannot set `{key}` for `{name}` because there is no such setting",
+                hint=None if near is None else f"did you mean `{PREFIX}{near}`?",
+            )
+        if isinstance(found, Setting) and (found.host_only or found.secret):
+            raise ConfigError(
+                f"cannot keep `{key}` as a property of `{name}` because it is a matter of whoever reads the table",
+                hint="give it in `OPTIONS`, or to the session",
+            )
+        full = found.key if isinstance(found, Setting) else f"{found[0].key}.{found[1]}"
+        settings[f"{PREFIX}{full}"] = value
+    if _LOCATION in plain and _LOCATION in given:
+        raise ConfigError(f"cannot move `{name}`: drop it, and create it at the other place")
+    return settings, plain
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of an option is never shown."""
+    found = lookup.find(_short(key))
+    return isinstance(found, Setting) and found.secret
+
+
+def _check_options(name: str, options: Mapping[str, str]) -> None:
+    own = {option.lower() for option in (*READ_OPTIONS, *WRITE_OPTIONS)}
+    refused = next((key for key in options if key.lower() in own), None)
+    if refused is not None:
+        raise ConfigError(
+            f"cannot keep the option `{refused}` for `{name}` because it is an option of one read or write",
+            hint="make a view of what is to be read",
+        )
+    SourceOptions.parse({**options, _PATH: name})
+
+
+def _indexing(options: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if _short(key).lower().startswith(_INDEXING)}
+
+
+def _short(key: str) -> str:
+    return key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
+
+
+def _shown(schema: StructType) -> str:
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)

@@ -1,0 +1,125 @@
+package indextables.spark;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.distributions.Distribution;
+import org.apache.spark.sql.connector.distributions.Distributions;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.write.*;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
+import org.apache.spark.sql.sources.EqualNullSafe;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.sources.IsNull;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A write to a table of the catalog: what it replaces becomes an option, which the commit keeps to. */
+final class CatalogWrite implements SupportsOverwrite, SupportsDynamicOverwrite {
+    private final CatalogLoad table;
+    private final LogicalWriteInfo info;
+    private final Map extra = new HashMap();
+    private boolean isOverwrite;
+
+    CatalogWrite(CatalogLoad table, LogicalWriteInfo info, boolean isOverwrite) {
+        this.table = table;
+        this.info = info;
+        this.isOverwrite = isOverwrite;
+    }
+
+    public WriteBuilder truncate() {
+        isOverwrite = true;
+        return this;
+    }
+
+    public WriteBuilder overwriteDynamicPartitions() {
+        isOverwrite = true;
+        extra.put("partitionOverwriteMode", "dynamic");
+        return this;
+    }
+
+    public WriteBuilder overwrite(Filter[] filters) {
+        isOverwrite = true;
+        StringBuilder all = new StringBuilder();
+        for (int i = 0; i < filters.length; i++) all.append(i == 0 ? "" : " AND ").append(text(filters[i]));
+        extra.put("replaceWhere", all.toString());
+        return this;
+    }
+
+    private String text(Filter filter) {
+        if (filter instanceof EqualNullSafe && ((EqualNullSafe) filter).value() == null) {
+            return text(new IsNull(((EqualNullSafe) filter).attribute()));
+        }
+        String found = FilterText.exactly(filter);
+        if (found != null) return found;
+        throw CatalogTables.refused("QueryError", "cannot overwrite the rows of `" + table.name() + "` where `" + filter
+            + "` because a table cannot tell its partitions by that\nhint: compare partition columns with literals");
+    }
+
+    public Write build() {
+        Map given = new HashMap(info.options().asCaseSensitiveMap());
+        given.putAll(extra);
+        Map request = table.request("write", given);
+        request.put("create", table.told.get("create"));
+        Map told = Texts.map(Texts.checked(table.ask.apply(Texts.json(request))));
+        LogicalWriteInfo asked = new LogicalWriteInfoImpl(
+            info.queryId(), info.schema(), new CaseInsensitiveStringMap((Map) told.get("options")), info.rowIdSchema(),
+            info.metadataSchema());
+        String format = (String) table.told.get("format");
+        Write write = new PythonWrite(CatalogLoad.newSource(format), format, asked, isOverwrite);
+        List columns = (List) table.told.get("partitions");
+        long share = ((Number) told.get("share")).longValue();
+        return share <= 0 || columns.isEmpty() ? write : new Shuffled(write, columns, share);
+    }
+
+    /** A write whose rows come in shares of about so many bytes, those of a partition together. */
+    private static final class Shuffled implements RequiresDistributionAndOrdering {
+        private final Write write;
+        private final List columns;
+        private final long share;
+
+        Shuffled(Write write, List columns, long share) {
+            this.write = write;
+            this.columns = columns;
+            this.share = share;
+        }
+
+        public Distribution requiredDistribution() {
+            Expression[] keys = new Expression[columns.size()];
+            for (int i = 0; i < keys.length; i++) {
+                keys[i] = Expressions.column(CatalogLoad.quoted((String) columns.get(i)));
+            }
+            return Distributions.clustered(keys);
+        }
+
+        public boolean distributionStrictlyRequired() {
+            return false;
+        }
+
+        public long advisoryPartitionSizeInBytes() {
+            return share;
+        }
+
+        public SortOrder[] requiredOrdering() {
+            return new SortOrder[0];
+        }
+
+        public String description() {
+            return write.description();
+        }
+
+        public BatchWrite toBatch() {
+            return write.toBatch();
+        }
+
+        public StreamingWrite toStreaming() {
+            return write.toStreaming();
+        }
+
+        public org.apache.spark.sql.connector.metric.CustomMetric[] supportedCustomMetrics() {
+            return write.supportedCustomMetrics();
+        }
+    }
+}
