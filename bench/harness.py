@@ -44,6 +44,9 @@ class Sizes:
     cold_split_mb: float = 100
     num_spark_rows: int = 10_000_000
     num_splits_loaded: int = 5_000
+    stream_seconds: int = 70
+    stream_interval_seconds: int = 10
+    stream_rows_per_minute: int = 100_000
     num_rounds: int = 3
     num_slow_rounds: int = 1
 
@@ -67,6 +70,9 @@ QUICK = Sizes(
     cold_split_mb=0.2,
     num_spark_rows=3_000,
     num_splits_loaded=300,
+    stream_seconds=4,
+    stream_interval_seconds=1,
+    stream_rows_per_minute=6_000,
     num_rounds=1,
 )
 

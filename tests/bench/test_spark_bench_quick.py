@@ -43,6 +43,9 @@ _FIGURES = [
     (_ONE_PARTITION, _LIKE),
     (_ONE_PARTITION, "Spark, LIKE over that day as Parquet"),
     *((f"spark-load: 300 splits, {load}{what}", None) for load in _LOADS for what in ("", ", one partition planned")),
+    ("spark-stream: 6000 rows a minute, work for as many rows", None),
+    ("spark-stream: 6000 rows a minute, a batch every 1000 ms", None),
+    ("spark-stream: 6000 rows a minute, the slowest batch", None),
 ]
 
 

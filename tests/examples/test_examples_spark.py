@@ -35,3 +35,9 @@ def test_the_security_search(tmp_path) -> None:
     assert "<b>mimikatz</b>" in output
     assert "|mallory|vault-1|data |scanner            |50      |" in output
     assert "|2026-04-02|vault-1|mallory|50           |mimikatz started" in output
+
+
+def test_streaming(tmp_path) -> None:
+    output = run_example("streaming.py", tmp_path)
+    assert "|gateway |    10|" in output
+    assert "|payments|    15|" in output

@@ -12,7 +12,10 @@ import indextables as it
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("document", "language", "least"), [("docs/spark.md", "python", 3), ("README.md", "py", 1)])
+@pytest.mark.parametrize(
+    ("document", "language", "least"),
+    [("docs/spark.md", "python", 3), ("docs/streaming.md", "python", 3), ("README.md", "py", 1)],
+)
 def test_the_examples_run(spark, tmp_path, monkeypatch, document, language, least) -> None:
     monkeypatch.chdir(tmp_path)
     enabled = it.enable(spark.newSession())

@@ -1,8 +1,8 @@
 """`enable`: makes a classic session serve tables as well as it can.
 
 Plain loads become Spark's own Parquet scans; loads with a search become private scans, which know the filters and the
-columns that a query needs. Saves take `partitionBy`, and the modes that refuse or ignore a table that is there. Loads
-and saves take the session's settings along. Tables of the session catalog are read and written like any other.
+columns that a query needs. Saves take `partitionBy`, and the modes that refuse or ignore a table that is there. Loads,
+saves and streams take the session's settings along. Tables of the session catalog are read and written like any other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import warnings
 
 from pyspark.sql import SparkSession
 
-from indextables.spark import catalog, jvm, loading, saving, statements
+from indextables.spark import catalog, jvm, loading, saving, statements, streaming
 from indextables.spark.opening import Opening
 from indextables.spark.options import NAME
 from indextables.spark.search_functions import BuildFunction, DescribeFunction
@@ -52,4 +52,5 @@ def enable(spark: SparkSession) -> SparkSession:
         saving.install()
         statements.install()
         catalog.install()
+        streaming.install()
     return spark

@@ -39,6 +39,7 @@ class Opening:
 
 def open_scan(spark: SparkSession, asked: SourceOptions) -> Any:
     """The scan of a load for Java."""
+    asked.check_batch()
     table = _table(asked)
     asked = asked._replace(version=table.version, timestamp=None)
     scan = NativeTable.open(table, spark) if asked.is_plain else "it asks for more than rows"
@@ -48,6 +49,7 @@ def open_scan(spark: SparkSession, asked: SourceOptions) -> Any:
 
 def open_frame(spark: SparkSession, asked: SourceOptions) -> DataFrame:
     """A load without the processes of Python in which Spark would plan it, for sessions that are enabled."""
+    asked.check_batch()
     if asked._replace(where=None, columns=None).is_plain:
         table = _table(asked)
         scan = NativeTable.open(table, spark, where=asked.where)

@@ -17,7 +17,17 @@ from indextables.errors import ConfigError
 
 NAME = "indextables"
 READ_OPTIONS = ("search", "where", "columns", "limit", "score", "snippet", "versionAsOf", "timestampAsOf")
-WRITE_OPTIONS = ("partitionBy", "replaceWhere", "partitionOverwriteMode", "ifVersion")
+WRITE_OPTIONS = ("partitionBy", "replaceWhere", "partitionOverwriteMode", "ifVersion", "txnAppId", "txnVersion")
+STREAM_READ_OPTIONS = (
+    "startingVersion",
+    "startingTimestamp",
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "onRemovedRows",
+)
+# The name of a query is Spark's own; it arrives among the options.
+STREAM_WRITE_OPTIONS = ("checkpointLocation", "queryName")
+STREAM_OPTIONS = (*STREAM_READ_OPTIONS, *STREAM_WRITE_OPTIONS)
 _PATH = "path"
 # Set by the package itself: predicates that may rule splits out and never decide on rows, search predicates as JSON, a
 # load's own name, and whether the schema tells the version.
@@ -30,13 +40,15 @@ CREATE_ONLY = "createOnly"
 IGNORE = "Ignore"
 # Set by the package itself: the id of the table that a write was made for.
 TABLE_ID = "tableId"
-_ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, HINTS, SEARCHES, LOAD_ID, SHOW_VERSION, CREATE_ONLY, TABLE_ID)
+_INTERNAL = (HINTS, SEARCHES, LOAD_ID, SHOW_VERSION, CREATE_ONLY, TABLE_ID)
+_ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, *STREAM_OPTIONS, *_INTERNAL)
 _OWN = {name.lower(): name for name in _ALL}
 _TRUTH = {"true": True, "false": False}
 
 
 class SourceOptions(NamedTuple):
-    """The options of one load or save, parsed. `settings` are keys of the configuration with their text."""
+    """The options of one load or save, parsed. `settings` are keys of the configuration with their text, `stream` the
+    options that only streams have."""
 
     url: str
     search: str | None = None
@@ -56,6 +68,9 @@ class SourceOptions(NamedTuple):
     if_version: int | None = None
     create_only: str | None = None
     table_id: str | None = None
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+    stream: Mapping[str, str] = {}
     settings: Mapping[str, str] = {}
 
     @classmethod
@@ -93,6 +108,9 @@ class SourceOptions(NamedTuple):
             if_version=_whole(own, "ifVersion"),
             create_only=own.get(CREATE_ONLY),
             table_id=own.get(TABLE_ID),
+            txn_app_id=own.get("txnAppId"),
+            txn_version=_whole(own, "txnVersion"),
+            stream={name: own[name] for name in STREAM_OPTIONS if name in own},
             settings=settings,
         )
 
@@ -115,6 +133,15 @@ class SourceOptions(NamedTuple):
             "timestampAsOf": self.timestamp,
         }
         return {**{name: str(value) for name, value in named.items() if value is not None}, **self.settings}
+
+    def check_batch(self) -> None:
+        """Refuse the options of streams."""
+        given = next(iter(self.stream), None)
+        if given is not None:
+            raise ConfigError(
+                f"cannot use the option `{given}` because only streams have it",
+                hint="use `readStream` and `writeStream`",
+            )
 
     @property
     def is_plain(self) -> bool:

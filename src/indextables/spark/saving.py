@@ -75,7 +75,7 @@ class _Save(NamedTuple):
         if place is not None:
             options["path"] = absolute(place)
         if java.partitioningColumns().isDefined():
-            _partition_by(options, _strings(spark, java.partitioningColumns().get()))
+            set_partition_by(options, java_strings(spark, java.partitioningColumns().get()))
         if not {"partitionoverwritemode", "replacewhere"} & {key.lower() for key in options}:
             options["partitionOverwriteMode"] = spark.conf.get(_DYNAMIC) or "static"
         return cls(spark, writer._df, java.curmode().name(), over_session(options, session_settings(spark)))
@@ -114,14 +114,16 @@ class _Save(NamedTuple):
         return DataFrame(bridge.rebalanced(self.frame._jdf, list(columns), size), self.spark)
 
 
-def _partition_by(options: dict[str, str], names: list[str]) -> None:
+def set_partition_by(options: dict[str, str], names: list[str]) -> None:
+    """Partition columns as an option, which must not say something else already."""
     given = next((key for key in options if key.lower() == _PARTITION_BY.lower()), _PARTITION_BY)
     if given in options and list(names_of_option(given, options[given])) != names:
         raise ConfigError(f"cannot tell how to partition because `{_PARTITION_BY}` and the option `{given}` differ")
     options[given] = names_as_option(names)
 
 
-def _strings(spark: SparkSession, names: Any) -> list[str]:
+def java_strings(spark: SparkSession, names: Any) -> list[str]:
+    """A sequence of Scala's as a list."""
     return list(jvm.gateway(spark).jvm.scala.jdk.javaapi.CollectionConverters.asJava(names))
 
 

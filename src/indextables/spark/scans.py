@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pyspark.sql.types import StructType
 
 from indextables.errors import IndexTablesError
+from indextables.log.snapshot import Snapshot
 from indextables.ops.indexed_fields import are_indexed_as, indexed_fields
 from indextables.ops.scan_tasks import PlannedScan, Scan, Task
 from indextables.ops.search import Wanted
@@ -41,6 +42,13 @@ class ScanPlan:
     def _open(cls, asked: SourceOptions) -> ScanPlan:
         log = open_log(asked.url, tuple(sorted(asked.settings.items())))
         snapshot = log.snapshot(version=asked.version, timestamp=asked.timestamp)
+        plan = cls.of_files(asked, log, snapshot)
+        plan.asked = asked._replace(url=log.url, version=snapshot.version, timestamp=None)
+        return plan
+
+    @classmethod
+    def of_files(cls, asked: SourceOptions, log: TransactionLog, snapshot: Snapshot) -> ScanPlan:
+        """The plan for the files of a snapshot, whatever version is asked for."""
         wanted = Wanted(
             columns=None if asked.columns is None else _names_of(asked.columns, snapshot.schema.names),
             limit=asked.limit,
@@ -57,7 +65,7 @@ class ScanPlan:
             hints=asked.hints,
             settings=asked.settings,
         )
-        return cls(asked._replace(url=log.url, version=snapshot.version, timestamp=None), planned)
+        return cls(asked, planned)
 
     def spark_schema(self) -> StructType:
         """The columns that the load gives, in order."""

@@ -8,12 +8,20 @@ its load.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from indextables.spark.options import NAME, SourceOptions
 from indextables.spark.reader import TableReader
 from indextables.spark.scans import ScanPlan
+from indextables.spark.stream_reader import TableStreamReader
+from indextables.spark.stream_writer import TableStreamWriter
 from indextables.spark.writer import TableWriter
 
 
@@ -22,7 +30,7 @@ class IndexTablesSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self.asked = SourceOptions.parse(options)
+        self.given = self.asked = SourceOptions.parse(options)
 
     @classmethod
     def name(cls) -> str:
@@ -35,10 +43,19 @@ class IndexTablesSource(DataSource):
         return plan.spark_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        self.asked.check_batch()
         return TableReader(self.asked, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        self.asked.check_batch()
         return TableWriter.begin(self.asked, schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - as Spark calls it
+        """A stream is of no version: what the schema was read at does not count."""
+        return TableStreamReader(self.given, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        return TableStreamWriter.begin(self.given, schema, overwrite=overwrite)
 
     def __repr__(self) -> str:
         return f"IndexTablesSource({self.asked.url!r})"

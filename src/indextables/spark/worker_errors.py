@@ -40,6 +40,15 @@ def error_text(error: IndexTablesError) -> str:
     return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 
+@contextlib.contextmanager
+def without_traceback() -> Iterator[None]:
+    """In a worker: Spark shows users the whole traceback, and of ours they need the message."""
+    try:
+        yield
+    except IndexTablesError as error:
+        raise error.with_traceback(None) from None
+
+
 def find_own_error(text: str) -> IndexTablesError | None:
     """The error that a traceback in the text ends with, if it is one of the library's."""
     raised = list(_RAISED.finditer(text))

@@ -118,6 +118,10 @@ class TableWriter(DataSourceArrowWriter):
                 raise
             logger.info("nothing is written to `%s` because there is a table", log.url)
             return
+        if self._is_repeated(log, version, adds):
+            delete_splits(log.reader.store, adds)
+            logger.info("nothing is written to `%s` because version %d holds the batch already", log.url, version)
+            return
         logger.info("version %d of `%s`: %s", version, log.url, _summary(messages))
         # The process may end once this returns, and a checkpoint in a thread with it.
         log.wait_for_checkpoint()
@@ -140,6 +144,16 @@ class TableWriter(DataSourceArrowWriter):
         delete_splits(log.reader.store, [add for add in adds if add.path not in named])
 
     @property
+    def head(self) -> Head:
+        """What the table was when this began; the splits are written for it."""
+        return self._head
+
+    def of_batch(self, application_id: str, batch_id: int, head: Head) -> TableWriter:
+        """The same for a batch of a stream whose splits were written for `head`."""
+        asked = self._asked._replace(txn_app_id=application_id, txn_version=batch_id)
+        return TableWriter(asked, head, self._columns, overwrite=self._overwrite)
+
+    @property
     def _is_new(self) -> bool:
         return self._head.version == _NOT_YET
 
@@ -148,15 +162,29 @@ class TableWriter(DataSourceArrowWriter):
 
     def _commit(self, log: TransactionLog, adds: Sequence[Add]) -> int:
         head = self._create(log) if self._is_new else self._head
+        batch_id = self._asked.txn_version
+        if not self._overwrite and batch_id is not None and not adds:
+            return head.version  # many batches of a stream bring no rows, and a repeated one brings none again
         if not self._overwrite:
-            return log.add_files(adds, made_for=head)
+            return log.add_files(adds, made_for=head, application_id=self._asked.txn_app_id, batch_id=batch_id)
         return log.overwrite_files(
             adds,
             where=self._asked.replace_where,
             dynamic=self._asked.is_dynamic,
             if_version=self._asked.if_version,
             made_for=head,
+            application_id=self._asked.txn_app_id,
+            batch_id=batch_id,
         )
+
+    def _is_repeated(self, log: TransactionLog, version: int, adds: Sequence[Add]) -> bool:
+        """Whether the version that holds a batch is of an earlier try, so that nothing names these splits."""
+        if self._asked.txn_version is None or not adds:
+            return False
+        if version <= self._head.version:
+            return True
+        named = {action.path for action in log.read_version(version) if isinstance(action, Add)}
+        return adds[0].path not in named
 
     def _create(self, log: TransactionLog) -> Head:
         """Put version 0, unless another writer was first with a table that these splits fit."""

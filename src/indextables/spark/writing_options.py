@@ -10,7 +10,7 @@ from indextables.config import lookup, settings
 from indextables.config.resolve import PREFIX
 from indextables.config.setting import Family
 from indextables.errors import ConfigError
-from indextables.spark.options import SourceOptions
+from indextables.spark.options import STREAM_READ_OPTIONS, SourceOptions
 from indextables.split.fields import resolve_column
 
 _INDEXING = "indexing."
@@ -33,6 +33,11 @@ def check_options(asked: SourceOptions, *, overwrite: bool) -> None:
     given = next((name for name, value in reading.items() if value is not None), None)
     if given is not None:
         raise ConfigError(f"cannot write with the option `{given}` because it is an option of reading")
+    if (asked.txn_app_id is None) != (asked.txn_version is None):
+        raise ConfigError(
+            "cannot commit a batch once with only one of the options `txnAppId` and `txnVersion`",
+            hint="give both: a name of the application, and a number that grows with every batch",
+        )
     if asked.replace_where is not None and asked.is_dynamic:
         raise ConfigError(
             "cannot overwrite with `replaceWhere` and with `partitionOverwriteMode` `dynamic` at once",
@@ -44,6 +49,24 @@ def check_options(asked: SourceOptions, *, overwrite: bool) -> None:
                 f"cannot append with the option `{name}` because it is an option of overwriting",
                 hint='write with `.mode("overwrite")`',
             )
+
+
+def check_stream_options(asked: SourceOptions) -> None:
+    """Refuse what a stream cannot be written with."""
+    refused = {
+        "replaceWhere": asked.replace_where,
+        "partitionOverwriteMode": "dynamic" if asked.is_dynamic else None,
+        "ifVersion": asked.if_version,
+        "txnVersion": asked.txn_version,
+        **{name: asked.stream.get(name) for name in STREAM_READ_OPTIONS},
+    }
+    given = next((name for name, value in refused.items() if value is not None), None)
+    if given is not None:
+        raise ConfigError(
+            f"cannot write a stream with the option `{given}`",
+            hint="a batch is appended, or, in the output mode `complete`, takes the place of all rows; "
+            "`foreachBatch` can write it in other ways",
+        )
 
 
 def spelled_settings(given: Mapping[str, str], schema: pa.Schema) -> dict[str, str]:
