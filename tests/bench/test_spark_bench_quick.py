@@ -42,6 +42,10 @@ _FIGURES = [
     (f"{_ALL_PARTITIONS}, session not enabled", _LIKE),
     (_ONE_PARTITION, _LIKE),
     (_ONE_PARTITION, "Spark, LIKE over that day as Parquet"),
+    *(
+        (f"spark-sql: 10 of 3000 rows, {name}", "indextables.read")
+        for name in ("TEXTSEARCH on a table of the catalog", "TEXTSEARCH on a view", "indextables_table")
+    ),
     *((f"spark-load: 300 splits, {load}{what}", None) for load in _LOADS for what in ("", ", one partition planned")),
     ("spark-stream: 6000 rows a minute, work for as many rows", None),
     ("spark-stream: 6000 rows a minute, a batch every 1000 ms", None),

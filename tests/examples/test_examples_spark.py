@@ -41,3 +41,9 @@ def test_streaming(tmp_path) -> None:
     output = run_example("streaming.py", tmp_path)
     assert "|gateway |    10|" in output
     assert "|payments|    15|" in output
+
+
+def test_the_sql_search(tmp_path) -> None:
+    output = run_example("sql_search.py", tmp_path)
+    assert "search: body TEXTSEARCH 'timeout'" in output
+    assert "<b>timeout</b>" in output

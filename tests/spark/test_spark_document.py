@@ -14,7 +14,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("document", "language", "least"),
-    [("docs/spark.md", "python", 3), ("docs/streaming.md", "python", 3), ("README.md", "py", 1)],
+    [
+        ("docs/spark.md", "python", 3),
+        ("docs/sql.md", "python", 3),
+        ("docs/streaming.md", "python", 3),
+        ("README.md", "py", 1),
+    ],
 )
 def test_the_examples_run(spark, tmp_path, monkeypatch, document, language, least) -> None:
     monkeypatch.chdir(tmp_path)

@@ -58,6 +58,7 @@ def _show(report: Report, path: str, num_rows: int, options: Mapping[str, str]) 
         demo.search()
         demo.compare()
         demo.scan()
+        demo.search_in_sql()
         demo.aggregate()
         demo.travel()
         demo.look_inside()
@@ -239,6 +240,22 @@ class _Demo:
         if pruned is None:
             raise IndexTablesError("cannot finish the demo because EXPLAIN does not tell how many splits are read")
         self.report.say(f"EXPLAIN of WHERE day = '{self.one_day.day}' says what is left to read: {pruned[0]}.")
+
+    def search_in_sql(self) -> None:
+        """A search is an operator of SQL, beside joins, groups and other conditions."""
+        self.report.title("Search in SQL: an operator that the index decides, beside all else that SQL has")
+        query = (
+            "SELECT level, count(*) AS hits, round(max(score), 2) AS best",
+            "FROM (SELECT level, score() AS score FROM logs",
+            f"      WHERE message TEXTSEARCH '{self.rare.query}') GROUP BY level ORDER BY hits DESC",
+        )
+        self.report.code(*query)
+        found = self.report.timed("answered", lambda: self.spark.sql("\n".join(query)).toArrow())
+        self._check(f"hits of {self.rare.query}", sum(found["hits"].to_pylist()), self.rare.num_rows)
+        self.report.rows(found)
+        versions = "DESCRIBE INDEXTABLES HISTORY logs LIMIT 2"
+        self.report.code(versions)
+        self.report.rows(self.spark.sql(versions).select("version", "operation", "records_added").toArrow())
 
     def aggregate(self) -> None:
         """Counts come from the index; Spark is not needed for them."""
