@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import ParseException
 
 from indextables.commands import COMMANDS, Command, Target
 from indextables.errors import QueryError, TableNotFoundError
 from indextables.predicate.source import show_place
 from indextables.spark.arrow_types import to_spark_schema
 from indextables.spark.column_info import tables_of
+from indextables.spark.named_tables import named_frame
 from indextables.spark.scans import open_log
 from indextables.spark.session_settings import session_settings
-from indextables.spark.worker_errors import own_errors
 from indextables.store.redact import redact
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_NOT_THERE = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 
 
 def run_command(spark: Any, command: Command) -> DataFrame:
@@ -43,19 +41,17 @@ def _url(spark: Any, command: Command, target: Target) -> str:
         return target.text
     deed, place = COMMANDS[command.name].deed, redact(show_place(command.text, target.place))
     try:
-        with own_errors():
-            urls = tables_of(spark.table(target.text).schema)
+        frame = named_frame(spark, target.text)
     except ParseException as error:
         raise QueryError(
             f"cannot {deed} because `{target.text}` is no name of a table, at {place}", hint="put a path in quotes"
         ) from error
-    except AnalysisException as error:
-        if not str(error.getCondition()).startswith(_NOT_THERE):
-            raise
+    if frame is None:
         raise TableNotFoundError(
             f"cannot {deed} because there is no table or view `{target.text}`, at {place}",
             hint="put a path in quotes, as in `'s3://bucket/logs'`",
-        ) from error
+        )
+    urls = tables_of(frame.schema)
     if not urls:
         raise QueryError(
             f"cannot {deed} because `{target.text}` has no column of a table of this format, at {place}",

@@ -14,13 +14,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 
 from indextables.errors import QueryError
 from indextables.predicate.literals import as_timestamp
 from indextables.spark import jvm
 from indextables.spark.arrow_types import to_spark_schema
 from indextables.spark.column_info import is_whole, tables_of
+from indextables.spark.named_tables import named_frame
 from indextables.spark.options import names_of_option
 from indextables.spark.reading import read
 from indextables.spark.session_settings import session_settings
@@ -31,7 +31,6 @@ from indextables.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_NOT_THERE = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 _NODE = re.compile(r"^[\s:+-]*(\w+)", re.MULTILINE)
 _PLAIN_NODES = frozenset({"SubqueryAlias", "View", "Project", "Relation", "RelationV2", "LogicalRelation"})
 
@@ -152,17 +151,13 @@ class _Call:
             return argument.value
         if not isinstance(argument.value, Name):
             self._fail("expected a table first: a quoted path, or the name of a table or view", argument.start)
-        try:
-            frame = self._spark.table(argument.value.text)
-            schema = frame.schema
-        except AnalysisException as error:
-            if not str(error.getCondition()).startswith(_NOT_THERE):
-                raise
+        frame = named_frame(self._spark, argument.value.text)
+        if frame is None:
             self._fail(f"there is no table or view `{argument.value.text}`", argument.start, "a path stands in quotes")
-        found = tables_of(schema)
+        found = tables_of(frame.schema)
         if not found:
             self._fail(f"`{argument.value.text}` is not a table of this format", argument.start)
-        if len(found) > 1 or not is_whole(schema) or not _is_plain(self._spark, frame):
+        if len(found) > 1 or not is_whole(frame.schema) or not _is_plain(self._spark, frame):
             self._fail(
                 f"`{argument.value.text}` is a view that is not the whole of a table",
                 argument.start,
