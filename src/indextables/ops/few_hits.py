@@ -18,7 +18,7 @@ class Few(NamedTuple):
 def splits_with_hits(question: SplitQuestion, few: Few) -> tuple[Split, ...] | None:
     """The splits that hold rows which a query finds, where these are few and it takes little to tell; else None."""
     tree, text = question.tree, question.text
-    if tree is None or len(question.splits) > few.max_splits:
+    if tree is None or question.num_splits > few.max_splits:
         return None
     ruled_out = question.ask(lambda split: question.searcher(split).is_ruled_out(tree, text))
     candidates = [split for split, is_out in ruled_out if not is_out]

@@ -80,7 +80,7 @@ class SplitQuestion:
     ) -> None:
         """`searches` are search predicates as JSON, which are true of a row beside the query."""
         self.schema = schema
-        self.splits: Sequence[Split] = splits
+        self._splits = splits
         # Places in errors are those of one text.
         self.text = "" if searches else query or ""
         self.tree = _joined_tree(query, searches)
@@ -89,6 +89,15 @@ class SplitQuestion:
         self._opened = opened
         self._skips = skips
         self._bad: dict[str, str] = {}
+
+    @property
+    def splits(self) -> Sequence[Split]:
+        """The splits to ask, in order."""
+        return self._splits
+
+    @property
+    def num_splits(self) -> int:
+        return len(self.splits)
 
     def ask(self, work: Callable[[Split], _T], splits: Sequence[Split] | None = None) -> list[tuple[Split, _T]]:
         """What some splits answer, or all, in their order; those that cannot be read are left out or are an error."""
@@ -205,20 +214,27 @@ class Question(SplitQuestion):
         self.config = config
         files, left = (snapshot.files, None) if where is None else _filtered(snapshot, config, where)
         files = files.filter(hinted_mask(files, hints, snapshot, config)) if hints else files
-        found = enumerate(files.select(_FIELDS).to_pylist())
-        splits = tuple(Split(position=position, **file) for position, file in found)
         super().__init__(
             snapshot.schema,
             opened,
-            splits=splits,
             query=query,
             searches=searches,
             where=left,
             skips=bad_splits == "skip",
         )
         self._files = files
-        if not self.splits:
+        if not files.num_rows:
             self._check_query(indexed_fields(snapshot, config))
+
+    @functools.cached_property
+    def splits(self) -> Sequence[Split]:
+        """The splits that the log does not rule out, made when they are first needed: there may be many."""
+        found = enumerate(self._files.select(_FIELDS).to_pylist())
+        return tuple(Split(position=position, **file) for position, file in found)
+
+    @property
+    def num_splits(self) -> int:
+        return int(self._files.num_rows)
 
     @functools.cached_property
     def fields(self) -> FieldMap:
@@ -235,12 +251,12 @@ class Question(SplitQuestion):
         """Say which splits were left out, once they all were asked."""
         if not self._bad:
             return
-        if len(self._bad) == len(self.splits):
+        if len(self._bad) == self.num_splits:
             self._check_query(indexed_fields(self.snapshot, self.config))
         named = "; ".join(list(self._bad.values())[:_MOST_NAMED])
         rest = len(self._bad) - _MOST_NAMED
         message = (
-            f"the answer leaves out {len(self._bad)} of {len(self.splits)} splits, which could not be read: "
+            f"the answer leaves out {len(self._bad)} of {self.num_splits} splits, which could not be read: "
             f"{named}{f'; and {rest} more' if rest > 0 else ''}"
         )
         warnings.warn(BadSplitWarning(message), stacklevel=4)

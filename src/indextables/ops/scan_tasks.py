@@ -128,9 +128,9 @@ class PlannedScan:
         return dataclasses.replace(self._scan, wanted=self.wanted._replace(columns=list(columns)))
 
     @property
-    def splits(self) -> Task:
-        """The splits that may hold a row."""
-        return tuple(self._question.splits)
+    def num_splits(self) -> int:
+        """How many splits may hold a row."""
+        return self._question.num_splits
 
     @property
     def snapshot(self) -> Snapshot:

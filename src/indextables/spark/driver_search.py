@@ -16,12 +16,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from indextables.errors import IndexTablesError
+from indextables.ops.indexed_fields import are_indexed_as, indexed_fields
 from indextables.spark import jvm
 from indextables.spark.arrow_types import conform_batch, ipc_stream, to_checked_schema
 from indextables.spark.options import NAME, SourceOptions
-from indextables.spark.scans import ScanPlan
+from indextables.spark.scans import ScanPlan, open_log
 from indextables.spark.worker_errors import error_text
-from indextables.split.search_predicate import from_json, to_json
+from indextables.split.search_predicate import Predicate, for_table, from_json, operators, to_json
 
 
 class PlanScan:
@@ -68,13 +69,26 @@ class PushSearches:
     def apply(self, request: str) -> Any:
         """Search predicates as scans take them, or none. The request is a JSON array of JSON texts."""
         try:
-            searches = [from_json(text) for text in json.loads(request)]
             answer = self._gateway.jvm.java.util.ArrayList()
-            for search in ScanPlan.open(self._asked).accepted(searches):
+            for search in self._accepted([from_json(text) for text in json.loads(request)]):
                 answer.add(to_json(search))
             return answer
         except IndexTablesError as error:
             return error_text(error)
+
+    def _accepted(self, searches: Sequence[Predicate]) -> list[Predicate]:
+        """A search may not go below a limit, nor change a score, and all splits have to be indexed as it takes them to
+        be."""
+        asked = self._asked
+        if asked.limit is not None or asked.score or asked.snippet is not None:
+            return []
+        log = open_log(asked.url, tuple(sorted(asked.settings.items())))
+        snapshot = log.snapshot(version=asked.version)
+        fields = {field for predicate in searches for search in operators(predicate) for field in search.fields}
+        if not are_indexed_as(snapshot, list(fields)):
+            return []
+        texts = [field.column for field in indexed_fields(snapshot, log.config).text_fields()]
+        return [for_table(predicate, texts) for predicate in searches]
 
     class Java:
         implements = ("java.util.function.Function",)

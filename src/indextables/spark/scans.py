@@ -9,13 +9,11 @@ from pyspark.sql.types import StructType
 
 from indextables.errors import IndexTablesError
 from indextables.log.snapshot import Snapshot
-from indextables.ops.indexed_fields import are_indexed_as, indexed_fields
 from indextables.ops.scan_tasks import PlannedScan, Scan, Task
 from indextables.ops.search import Wanted
 from indextables.spark.arrow_types import find_columns, to_spark_schema
 from indextables.spark.column_info import with_info
 from indextables.spark.options import SourceOptions
-from indextables.split.search_predicate import Predicate, for_table, operators
 from indextables.transaction_log import TransactionLog
 
 VERSION = "indextables.version"
@@ -93,17 +91,6 @@ class ScanPlan:
         moved = {place: number for number, place in enumerate([*read, *range(len(columns), len(known))])}
         return scan, [moved[place] for place in places]
 
-    def accepted(self, searches: Sequence[Predicate]) -> list[Predicate]:
-        """Search predicates as scans of this load take them; none where rows have to decide."""
-        asked, planned = self.asked, self._planned
-        fields = {field for predicate in searches for search in operators(predicate) for field in search.fields}
-        if asked.limit is not None or asked.score or asked.snippet is not None:
-            return []
-        if not are_indexed_as(planned.snapshot, list(fields)):
-            return []
-        texts = [field.column for field in indexed_fields(planned.snapshot, planned.config).text_fields()]
-        return [for_table(predicate, texts) for predicate in searches]
-
     def splits_with_hits(self) -> Task | None:
         """The splits that hold what a search finds, where that is little; else None."""
         return self._planned.splits_with_hits()
@@ -111,7 +98,7 @@ class ScanPlan:
     @property
     def num_splits(self) -> int:
         """How many splits may hold a row."""
-        return len(self._planned.splits)
+        return self._planned.num_splits
 
     @property
     def num_live_splits(self) -> int:
