@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 
@@ -14,8 +15,10 @@ from indextables.errors import ConfigError
 from indextables.spark.java_runtime import find_java
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
-for _module in ("deltalake", "pyiceberg", "lance", "duckdb"):
-    pytest.importorskip(_module, reason=f"the benchmarks need {_module}: install `indextables[bench]`")
+# Not imported here: Lance warns of every fork from then on, and this process runs other tests, too.
+_MISSING = [name for name in ("deltalake", "pyiceberg", "lance", "duckdb") if importlib.util.find_spec(name) is None]
+if _MISSING:
+    pytest.skip(f"the benchmarks need {_MISSING[0]}: install `indextables[bench]`", allow_module_level=True)
 
 
 _PLAIN = "Spark, plain Parquet"

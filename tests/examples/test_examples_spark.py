@@ -39,7 +39,7 @@ def test_the_security_search(tmp_path) -> None:
 
 def test_streaming(tmp_path) -> None:
     output = run_example("streaming.py", tmp_path)
-    assert "|gateway |    10|" in output
+    assert "| gateway|    10|" in output
     assert "|payments|    15|" in output
 
 

@@ -245,9 +245,9 @@ class _Demo:
         """A search is an operator of SQL, beside joins, groups and other conditions."""
         self.report.title("Search in SQL: an operator that the index decides, beside all else that SQL has")
         query = (
-            "SELECT level, count(*) AS hits, round(max(score), 2) AS best",
-            "FROM (SELECT level, score() AS score FROM logs",
-            f"      WHERE message TEXTSEARCH '{self.rare.query}') GROUP BY level ORDER BY hits DESC",
+            "SELECT service, count(*) AS hits, round(max(score), 2) AS best",
+            "FROM (SELECT service, score() AS score FROM logs",
+            f"      WHERE message TEXTSEARCH '{self.rare.query}') GROUP BY service ORDER BY hits DESC",
         )
         self.report.code(*query)
         found = self.report.timed("answered", lambda: self.spark.sql("\n".join(query)).toArrow())

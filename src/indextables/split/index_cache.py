@@ -106,8 +106,11 @@ class IndexCache:
 
     def clear(self) -> int:
         """Remove every entry that nobody holds, in this process or another, and say how many there were."""
+        if self._root is None:
+            return 0
         try:
-            entries = [entry.path for entry in os.scandir(self._root) if not entry.name.endswith(_TEMPORARY)]
+            with os.scandir(self._root) as found:
+                entries = [entry.path for entry in found if not entry.name.endswith(_TEMPORARY)]
         except OSError as error:
             logger.info("cannot look into %s: %s", self._root, error)
             return 0
@@ -185,13 +188,14 @@ class IndexCache:
     def _evict(self) -> None:
         """Remove what was used longest ago, and what a process left behind that died while it filled an entry."""
         entries = []
-        for entry in os.scandir(self._root):
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                if entry.name.endswith(_TEMPORARY):
-                    self._remove_left_behind(entry)
-                else:
-                    used = os.stat(os.path.join(entry.path, _RECORD)).st_mtime_ns
-                    entries.append((used, _num_bytes(entry.path), entry.path))
+        with os.scandir(self._root) as found:
+            for entry in found:
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    if entry.name.endswith(_TEMPORARY):
+                        self._remove_left_behind(entry)
+                    else:
+                        used = os.stat(os.path.join(entry.path, _RECORD)).st_mtime_ns
+                        entries.append((used, _num_bytes(entry.path), entry.path))
         excess = sum(size for _, size, _ in entries) - self._max_bytes
         for _, size, path in sorted(entries):
             if excess > 0 and self._remove_unused(path):
@@ -293,7 +297,8 @@ def _read_all(handle: int) -> bytes:
 
 
 def _num_bytes(entry: str) -> int:
-    return sum(file.stat(follow_symlinks=False).st_size for file in os.scandir(os.path.join(entry, _FILES)))
+    with os.scandir(os.path.join(entry, _FILES)) as files:
+        return sum(file.stat(follow_symlinks=False).st_size for file in files)
 
 
 def _boot_id() -> str:

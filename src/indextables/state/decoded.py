@@ -140,10 +140,11 @@ class DecodedManifests:
 
     def _evict(self) -> None:
         entries = []
-        for entry in os.scandir(self._directory):
-            with contextlib.suppress(FileNotFoundError):
-                facts = entry.stat(follow_symlinks=False)
-                entries.append((facts.st_mtime_ns, facts.st_size, entry.path))
+        with os.scandir(self._directory) as found:
+            for entry in found:
+                with contextlib.suppress(FileNotFoundError):
+                    facts = entry.stat(follow_symlinks=False)
+                    entries.append((facts.st_mtime_ns, facts.st_size, entry.path))
         excess = sum(size for _, size, _ in entries) - self._max_bytes
         for _, size, path in sorted(entries):
             if excess <= 0:
