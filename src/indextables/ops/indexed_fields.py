@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -37,11 +38,14 @@ def fields_of_settings(snapshot: Snapshot, config: Config) -> FieldMap:
 
 def logged_fields(snapshot: Snapshot, files: pa.Table) -> FieldMap | None:
     """How the last of some splits is indexed; None where the log does not say."""
-    last = snapshot.describe(files.slice(max(0, files.num_rows - 1)))
-    mapping = last["doc_mapping_json"][0].as_py() if files.num_rows else None
+    if not files.num_rows:
+        return None
+    carried, reference = (files[name][-1].as_py() for name in ("doc_mapping_json", "doc_mapping_ref"))
+    mapping = carried or snapshot.doc_mappings.get(reference)
     return None if mapping is None else _field_map(mapping)
 
 
+@functools.lru_cache(maxsize=64)
 def _field_map(mapping: str) -> FieldMap | None:
     try:
         return FieldMap.from_json(mapping)

@@ -243,7 +243,7 @@ class Question(SplitQuestion):
 
     def check_query(self) -> None:
         """Say what is wrong with the query before a split is asked, as far as the log tells."""
-        logged = logged_fields(self.snapshot, self._files)
+        logged = None if self.tree is None else logged_fields(self.snapshot, self._files)
         if logged is not None:
             self._check_query(logged)
 

@@ -28,12 +28,11 @@ from indextables.split.search_predicate import Predicate, for_table, from_json, 
 class PlanScan:
     """Plans the scans of one load for Java."""
 
-    def __init__(self, asked: SourceOptions, gateway: Any) -> None:
+    def __init__(self, asked: SourceOptions) -> None:
         self._asked = asked
-        self._gateway = gateway
 
-    def apply(self, request: str) -> Any:
-        """A list of what is to be said of a scan, and of its rows where there are few.
+    def apply(self, request: str) -> bytes | str:
+        """What is to be said of a scan, with its length before it, and its rows where there are few.
 
         The request is JSON: the `columns` that a query needs, and `options` that it has beside those of the load. What
         is wrong with it is given as text.
@@ -44,16 +43,14 @@ class PlanScan:
         except IndexTablesError as error:
             return error_text(error)
 
-    def _plan(self, columns: Sequence[str], options: dict[str, str]) -> Any:
+    def _plan(self, columns: Sequence[str], options: dict[str, str]) -> bytes:
         plan = ScanPlan.open(SourceOptions.parse({**options, **self._asked.to_options()}))
-        answer = self._gateway.jvm.java.util.ArrayList()
         splits = plan.splits_with_hits()
         num_asked = plan.num_splits if splits is None else len(splits)
         searches = "".join(f", search: {from_json(search)}" for search in plan.asked.searches)
-        answer.add(f"{searches}, {num_asked} of {plan.num_live_splits} splits")
-        if splits is not None:
-            answer.add(ipc_stream(_rows(plan, columns, splits)))
-        return answer
+        note = f"{searches}, {num_asked} of {plan.num_live_splits} splits".encode()
+        rows = b"" if splits is None else ipc_stream(_rows(plan, columns, splits))
+        return len(note).to_bytes(4, "big") + note + rows
 
     class Java:
         implements = ("java.util.function.Function",)
@@ -62,17 +59,14 @@ class PlanScan:
 class PushSearches:
     """Tells Java which searches the scans of one load decide by their indexes."""
 
-    def __init__(self, asked: SourceOptions, gateway: Any) -> None:
+    def __init__(self, asked: SourceOptions) -> None:
         self._asked = asked
-        self._gateway = gateway
 
-    def apply(self, request: str) -> Any:
-        """Search predicates as scans take them, or none. The request is a JSON array of JSON texts."""
+    def apply(self, request: str) -> bytes | str:
+        """Search predicates as scans take them, or none. The request and the answer are JSON arrays of JSON texts."""
         try:
-            answer = self._gateway.jvm.java.util.ArrayList()
-            for search in self._accepted([from_json(text) for text in json.loads(request)]):
-                answer.add(to_json(search))
-            return answer
+            accepted = self._accepted([from_json(text) for text in json.loads(request)])
+            return json.dumps([to_json(search) for search in accepted]).encode()
         except IndexTablesError as error:
             return error_text(error)
 
@@ -94,15 +88,10 @@ class PushSearches:
         implements = ("java.util.function.Function",)
 
 
-def opened_load(asked: SourceOptions, spark: SparkSession) -> Any:
-    """A load whose version is settled, as our Java classes know it."""
-    gateway = jvm.gateway(spark)
-    options = gateway.jvm.java.util.HashMap()
-    for key, value in asked.to_options().items():
-        options.put(key, value)
-    return jvm.bridge(spark).opened(
-        NAME, _title(asked), options, PlanScan(asked, gateway), PushSearches(asked, gateway)
-    )
+def opened_load(asked: SourceOptions, spark: SparkSession, scan: Any) -> Any:
+    """A load whose version is settled, as our Java classes know it. `scan` gives them its native scan, if any."""
+    options = json.dumps(asked.to_options()).encode()
+    return jvm.bridge(spark).opened(NAME, _title(asked), options, PlanScan(asked), PushSearches(asked), scan)
 
 
 def _title(asked: SourceOptions) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from indextables.spark import catalog, jvm, loading, saving, statements, streaming
 from indextables.spark.opening import Opening
 from indextables.spark.options import NAME
-from indextables.spark.search_functions import BuildFunction, DescribeFunction
+from indextables.spark.search_functions import BuildFunction, DescribeFunction, pattern
 from indextables.spark.source import IndexTablesSource
 
 _lock = threading.Lock()
@@ -40,7 +40,7 @@ def enable(spark: SparkSession) -> SparkSession:
         )
     else:
         jvm.bridge(spark).enable(
-            spark._jsparkSession, NAME, Opening(spark), BuildFunction(spark), DescribeFunction(spark)
+            spark._jsparkSession, NAME, Opening(spark), pattern(spark), BuildFunction(), DescribeFunction()
         )
         catalog.join(spark)
     python = spark.sparkContext.pythonExec

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
 from indextables.config import Config, settings
-from indextables.errors import ConfigError
+from indextables.errors import ConfigError, IndexTablesError
 from indextables.log.snapshot import Snapshot
 from indextables.ops.questions import check_column
 from indextables.predicate import bind, parse_predicate
@@ -31,6 +31,7 @@ from indextables.spark.driver_search import opened_load
 from indextables.spark.filters import filter_column
 from indextables.spark.options import SourceOptions, option_text
 from indextables.spark.places import hadoop_urls
+from indextables.spark.worker_errors import error_text
 from indextables.table import Table
 
 _FILE_COLUMNS = ["path", "size", "modification_time"]
@@ -48,7 +49,7 @@ def to_spark(
         )
     options = {key: option_text(value) for key, value in table.log.options.items() if value is not None}
     asked = SourceOptions(url=table.url, version=table.version, settings=options)
-    return scan.frame(spark, opened_load(asked, spark), where=where, columns=columns)
+    return scan.frame(spark, asked, where=where, columns=columns)
 
 
 class NativeTable:
@@ -84,10 +85,13 @@ class NativeTable:
         partitions = _partition_values(files, snapshot)
         return partitions if isinstance(partitions, str) else cls(table.url, snapshot, config, root, files, partitions)
 
-    def frame(self, spark: SparkSession, opened: Any, *, where: str | None, columns: Sequence[str] | None) -> DataFrame:
-        """The rows that a predicate is true of, or all, as a DataFrame. `opened` is the load without the predicate."""
+    def frame(
+        self, spark: SparkSession, asked: SourceOptions, *, where: str | None, columns: Sequence[str] | None
+    ) -> DataFrame:
+        """The rows that a predicate is true of, or all, as a DataFrame. `asked` is the load without the predicate."""
         schema = self._snapshot.schema
-        frame = DataFrame(jvm.bridge(spark).dataFrame(spark._jsparkSession, self.java(spark, opened)), spark)
+        opened = opened_load(asked, spark, ScanNatively(None, spark))
+        frame = DataFrame(jvm.bridge(spark).dataFrame(spark._jsparkSession, self.java(spark), opened), spark)
         if where is not None:
             frame = frame.filter(filter_column(bind(parse_predicate(where), schema)))
         if columns is None:
@@ -95,7 +99,7 @@ class NativeTable:
         names = [check_column(schema, name) for name in dict.fromkeys(columns)]
         return frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
 
-    def java(self, spark: SparkSession, opened: Any) -> Any:
+    def java(self, spark: SparkSession) -> Any:
         """The scan as our Java classes know it."""
         bridge = jvm.bridge(spark)
         fields = [self.schema[name] for name in self._partitions.column_names]
@@ -109,9 +113,30 @@ class NativeTable:
             ipc_stream(table),
             self._snapshot.num_files,
             MayMatch(self._files, self._snapshot, self._config),
-            opened,
         )
         return bridge.nativeScan(splits, self.schema.json())
+
+
+class ScanNatively:
+    """Gives Java the native scan of a load, once it is wanted: a search does without."""
+
+    def __init__(self, table: Table | None, spark: SparkSession) -> None:
+        """`table` is None where a load asks for more than rows as they stand."""
+        self._table = table
+        self._spark = spark
+
+    def apply(self, _: str) -> Any:
+        """The scan, or an empty list. What is wrong is given as text."""
+        try:
+            scan = None if self._table is None else NativeTable.open(self._table, self._spark)
+            if isinstance(scan, NativeTable):
+                return scan.java(self._spark)
+        except IndexTablesError as error:
+            return error_text(error)
+        return jvm.gateway(self._spark).jvm.java.util.ArrayList()
+
+    class Java:
+        implements = ("java.util.function.Function",)
 
 
 class MayMatch:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from indextables.errors import IndexTablesError
 from indextables.spark import jvm
 from indextables.spark.driver_search import opened_load
-from indextables.spark.native import NativeTable
+from indextables.spark.native import NativeTable, ScanNatively
 from indextables.spark.options import SourceOptions
 from indextables.spark.scans import ScanPlan, open_log
 from indextables.spark.worker_errors import error_text
@@ -38,13 +38,11 @@ class Opening:
 
 
 def open_scan(spark: SparkSession, asked: SourceOptions) -> Any:
-    """The scan of a load for Java."""
+    """A load for Java, opened at one version."""
     asked.check_batch()
     table = _table(asked)
     asked = asked._replace(version=table.version, timestamp=None)
-    scan = NativeTable.open(table, spark) if asked.is_plain else "it asks for more than rows"
-    opened = opened_load(asked, spark)
-    return opened if isinstance(scan, str) else scan.java(spark, opened)
+    return opened_load(asked, spark, ScanNatively(table if asked.is_plain else None, spark))
 
 
 def open_frame(spark: SparkSession, asked: SourceOptions) -> DataFrame:
@@ -55,9 +53,9 @@ def open_frame(spark: SparkSession, asked: SourceOptions) -> DataFrame:
         scan = NativeTable.open(table, spark, where=asked.where)
         if not isinstance(scan, str):
             plain = asked._replace(where=None, columns=None, version=table.version, timestamp=None)
-            return scan.frame(spark, opened_load(plain, spark), where=asked.where, columns=asked.columns)
+            return scan.frame(spark, plain, where=asked.where, columns=asked.columns)
     plan = ScanPlan.open(asked)
-    opened = opened_load(plan.asked, spark)
+    opened = opened_load(plan.asked, spark, ScanNatively(None, spark))
     schema = plan.spark_schema().json()
     return DataFrame(jvm.bridge(spark).privateFrame(spark._jsparkSession, schema, opened), spark)
 

@@ -6,18 +6,19 @@ values, which is right wherever it stands; our optimizer rules take those to the
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, DataType, FloatType, StringType
 from pyspark.sql.udf import _wrap_function
 
 from indextables.errors import IndexTablesError, QueryError
-from indextables.spark import jvm
 from indextables.spark.column_info import indexed_field
 from indextables.spark.worker_errors import error_text
 from indextables.split.fields import FieldMap, IndexField, Kind
@@ -25,6 +26,7 @@ from indextables.split.row_matcher import RowMatcher
 from indextables.split.search_predicate import Search, checked, to_json, tree_of
 
 _SCORE, _SNIPPET = "score", "snippet"
+_pickles = CloudPickleSerializer()  # type: ignore[no-untyped-call]
 
 
 class SearchUdf:
@@ -60,33 +62,23 @@ class Placeholder:
 class BuildFunction:
     """Makes the function of a call for Java."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-
-    def apply(self, request: str) -> Any:
-        """A function of Python, and the places of its columns among those of the call, which is JSON."""
+    def apply(self, request: str) -> bytes | str:
+        """As JSON: the pickle of a function, the places of its columns among those of the call, and what it does."""
         try:
             call = json.loads(request)
             return self._build(call["function"], call["columns"], call["text"])
         except IndexTablesError as error:
             return error_text(error)
 
-    def _build(self, function: str, columns: list[dict[str, str]], text: str | None) -> Any:
+    def _build(self, function: str, columns: list[dict[str, str]], text: str | None) -> bytes:
         fields = [indexed_field(json.loads(column["metadata"])) for column in columns]
         if function in {_SCORE, _SNIPPET}:
-            return self._answer(*_placeholder(function, columns, fields))
+            return _answer(*_placeholder(function, columns, fields))
         known = _known_fields(function, columns, fields)
         search = checked(function, known, text or "")
         names = [field.column for field in search.fields]
         places = [next(i for i, field in enumerate(fields) if field and field.column == name) for name in names]
-        return self._answer(SearchUdf(search), BooleanType(), places)
-
-    def _answer(self, function: Any, kind: DataType, places: list[int]) -> Any:
-        answer = jvm.gateway(self._spark).jvm.java.util.ArrayList()
-        answer.add(_wrap_function(self._spark.sparkContext, function, kind))
-        for place in places:
-            answer.add(place)
-        return answer
+        return _answer(SearchUdf(search), BooleanType(), places)
 
     class Java:
         implements = ("java.util.function.Function",)
@@ -95,20 +87,25 @@ class BuildFunction:
 class DescribeFunction:
     """Tells Java what a function of a plan does, by its pickle."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-
-    def apply(self, command: bytes) -> Any:
-        """What it does, in words and JSON; nothing where it is not ours."""
-        answer = jvm.gateway(self._spark).jvm.java.util.ArrayList()
+    def apply(self, command: bytes) -> bytes:
+        """What it does, as a JSON array; an empty one where it is not ours."""
         # A function of somebody else's may bear one of our names, and is not worth to be loaded.
-        if __name__.encode() in command:
-            for text in _description(cloudpickle.loads(command)):
-                answer.add(text)
-        return answer
+        is_ours = __name__.encode() in command
+        return json.dumps(_description(cloudpickle.loads(command)) if is_ours else []).encode()
 
     class Java:
         implements = ("java.util.function.Function",)
+
+
+def pattern(spark: SparkSession) -> Any:
+    """A function of Spark's, which tells Java how functions of a session are run."""
+    return _wrap_function(spark.sparkContext, Placeholder(_SCORE), FloatType())
+
+
+def _answer(function: Any, kind: DataType, places: list[int]) -> bytes:
+    pickle = _pickles.dumps((function, kind))  # type: ignore[no-untyped-call]
+    does = _description((function, kind))
+    return json.dumps({"pickle": base64.b64encode(pickle).decode(), "places": places, "does": does}).encode()
 
 
 def _description(command: Any) -> list[str]:

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.function.Function;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
@@ -22,21 +23,22 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class Bridge {
     /** Splits of a table, which come as Arrow's stream format, out of all that are live. */
     public LiveSplits splits(
-        String root, String version, String partitionSchema, byte[] files, int numLive, Function mayMatch,
-        PrivateScan.Opened opened) {
+        String root, String version, String partitionSchema, byte[] files, int numLive, Function mayMatch) {
         StructType schema = (StructType) DataType.fromJson(partitionSchema);
-        return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch, opened);
+        return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch);
     }
 
     public NativeScan nativeScan(LiveSplits splits, String schema) {
         return new NativeScan(splits, (StructType) DataType.fromJson(schema));
     }
 
-    public PrivateScan.Opened opened(String format, String title, Map options, Function plan, Function push) {
-        return new PrivateScan.Opened(format, title, options, plan, push);
+    public PrivateScan.Opened opened(
+        String format, String title, byte[] options, Function plan, Function push, Function scan) {
+        return new PrivateScan.Opened(format, title, Texts.map(options), plan, push, scan);
     }
 
-    public Dataset dataFrame(SparkSession session, NativeScan scan) {
+    public Dataset dataFrame(SparkSession session, NativeScan scan, PrivateScan.Opened opened) {
+        scan.openedBy(opened);
         ScanRules.pruneSplits(((org.apache.spark.sql.classic.SparkSession) session).extensions());
         return session.baseRelationToDataFrame(scan.relation(session));
     }
@@ -69,10 +71,11 @@ public final class Bridge {
             (org.apache.spark.sql.classic.SparkSession) frame.sparkSession(), shuffled);
     }
 
-    /** `build` makes the functions of searches, and `describe` tells what they do. */
-    public void enable(SparkSession session, String format, Function open, Function build, Function describe) {
+    /** `build` makes the functions of searches, which run as `pattern` does, and `describe` tells what they do. */
+    public void enable(
+        SparkSession session, String format, Function open, PythonFunction pattern, Function build, Function describe) {
         SearchFunctions.register(
-            ((org.apache.spark.sql.classic.SparkSession) session).sessionState().functionRegistry(), build);
+            ((org.apache.spark.sql.classic.SparkSession) session).sessionState().functionRegistry(), pattern, build);
         SearchCall.describeBy(describe);
         FoundRows.show(session.experimental());
         SparkSessionExtensions extensions = ((org.apache.spark.sql.classic.SparkSession) session).extensions();

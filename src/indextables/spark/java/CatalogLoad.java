@@ -93,12 +93,12 @@ class CatalogLoad extends PythonTable {
     }
 
     /** The scan that serves a read best. All reads of this table are of one version. */
-    Object opened(CaseInsensitiveStringMap options) {
+    PrivateScan.Opened opened(CaseInsensitiveStringMap options) {
         synchronized (opened) {
             Map given = options.asCaseSensitiveMap();
-            Object known = opened.get(given);
+            PrivateScan.Opened known = (PrivateScan.Opened) opened.get(given);
             if (known == null) {
-                known = Texts.checked(ask.apply(Texts.json(request("open", given))));
+                known = (PrivateScan.Opened) Texts.checked(ask.apply(Texts.json(request("open", given))));
                 opened.put(given, known);
             }
             return known;

@@ -32,22 +32,21 @@ public final class LiveSplits implements FileIndex {
     private final InternalRow[] partitions;
     private final int numLive;
     private final Function mayMatch;
-    final PrivateScan.Opened opened;
+    /** For scans of another kind; null where nobody asks for them. */
+    PrivateScan.Opened opened;
     private final String appliedFilters;
     private final int[] numbers;
 
     /**
      * `rows` hold path, size and time of the splits to read, then their partition values. `mayMatch` takes the texts of
-     * predicates, as JSON, and gives a byte a split, 0 where no row can match. `opened` is for scans of another kind.
+     * predicates, as JSON, and gives a byte a split, 0 where no row can match.
      */
     public LiveSplits(
-        String root, String version, StructType partitionSchema, List rows, int numLive, Function mayMatch,
-        PrivateScan.Opened opened) {
+        String root, String version, StructType partitionSchema, List rows, int numLive, Function mayMatch) {
         this.root = new Path(root);
         this.version = version;
         this.partitionSchema = partitionSchema;
         this.mayMatch = mayMatch;
-        this.opened = opened;
         this.appliedFilters = "";
         this.numLive = numLive;
         this.files = new FileStatus[rows.size()];

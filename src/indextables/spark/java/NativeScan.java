@@ -22,9 +22,10 @@ public final class NativeScan {
         this.schema = schema;
     }
 
-    /** For loads that want the table in another shape. */
-    PrivateScan.Opened opened() {
-        return splits.opened;
+    /** The same, which knows the load that it is of. */
+    NativeScan openedBy(PrivateScan.Opened opened) {
+        splits.opened = opened;
+        return this;
     }
 
     /** Whether a load wants the columns as they stand. */

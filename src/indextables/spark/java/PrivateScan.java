@@ -1,6 +1,9 @@
 package indextables.spark;
 
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -70,17 +73,33 @@ public final class PrivateScan extends PythonTable {
         final Map options;
         final Function plan;
         final Function push;
+        private final Function scan;
+        private NativeScan nativeScan;
+        private boolean isScanKnown;
 
         /**
-         * `plan` takes what a scan is to give, as JSON, and gives a note, and rows where it found all of them. `push`
-         * takes searches as JSON, and gives those that its scans take; none where rows have to decide.
+         * `plan` takes what a scan is to give, as JSON, and gives the length of a note, the note, and rows as Arrow's
+         * stream format where it found all of them. `push`
+         * takes searches as JSON, and gives those that its scans take; none where rows have to decide. `scan` gives the
+         * native scan, or an empty list where there is none.
          */
-        public Opened(String format, String title, Map options, Function plan, Function push) {
+        public Opened(String format, String title, Map options, Function plan, Function push, Function scan) {
             this.format = format;
             this.title = title;
             this.options = options;
             this.plan = plan;
             this.push = push;
+            this.scan = scan;
+        }
+
+        /** Spark's own scan of the table, or null where Python has to serve it. It is made when it is first asked for. */
+        synchronized NativeScan nativeScan() {
+            if (!isScanKnown) {
+                Object found = Texts.checked(scan.apply(format));
+                nativeScan = found instanceof NativeScan ? ((NativeScan) found).openedBy(this) : null;
+                isScanKnown = true;
+            }
+            return nativeScan;
         }
     }
 
@@ -159,9 +178,13 @@ public final class PrivateScan extends PythonTable {
             Map wanted = new HashMap();
             wanted.put("columns", needed.fieldNames());
             wanted.put("options", more);
-            List answer = (List) Texts.checked(table.opened.plan.apply(Texts.json(wanted)));
-            table.note = table.opened.format + " " + table.opened.title + (String) answer.get(0);
-            if (answer.size() > 1) return new FoundRows(table.note, Rows.of((byte[]) answer.get(1)), needed);
+            byte[] answer = (byte[]) Texts.checked(table.opened.plan.apply(Texts.json(wanted)));
+            int end = ByteBuffer.wrap(answer).getInt() + 4;
+            table.note = table.opened.format + " " + table.opened.title
+                + new String(answer, 4, end - 4, StandardCharsets.UTF_8);
+            if (answer.length > end) {
+                return new FoundRows(table.note, Rows.of(Arrays.copyOfRange(answer, end, answer.length)), needed);
+            }
             more.putAll(table.opened.options);
             return new Distributed(table.opened.format, needed, new CaseInsensitiveStringMap(more));
         }

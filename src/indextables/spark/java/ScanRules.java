@@ -41,7 +41,7 @@ final class ScanRules {
 
     /**
      * From now on the loads of a session become other scans. `open` takes a pickled data source, and gives a
-     * `NativeScan` or `PrivateScan.Opened`.
+     * `PrivateScan.Opened`.
      */
     static void replaceLoads(SparkSession session, SparkSessionExtensions extensions, String format, Function open) {
         ENABLED.put(session, Boolean.TRUE);
@@ -61,7 +61,7 @@ final class ScanRules {
     }
 
     /** Every load in a plan by the scan that serves it best. */
-    private static final class ReplaceLoads extends Rule {
+    static final class ReplaceLoads extends Rule {
         private final SparkSession session;
         private final String format;
         private final Function open;
@@ -74,7 +74,14 @@ final class ScanRules {
 
         public TreeNode apply(TreeNode plan) {
             if (!ENABLED.containsKey(session) || changesRows(plan)) return plan;
-            return SearchRules.applied(replaced((LogicalPlan) plan));
+            LogicalPlan searched = new SearchRules(this).applied((LogicalPlan) plan);
+            return SearchScores.placed(replaced(searched));
+        }
+
+        /** What opened a load that no rule has replaced yet; null for other nodes. */
+        PrivateScan.Opened opened(Object node) {
+            PythonDataSourceV2 source = source(node);
+            return source == null ? null : opened((DataSourceV2Relation) node, source);
         }
 
         private LogicalPlan replaced(LogicalPlan plan) {
@@ -120,24 +127,21 @@ final class ScanRules {
         }
 
         private LogicalPlan replaced(DataSourceV2Relation load, PythonDataSourceV2 source) {
-            Object opened = opened(load, source);
-            if (opened instanceof NativeScan && ((NativeScan) opened).gives(load.schema())) {
-                return ((NativeScan) opened).over(load.output(), session);
-            }
-            PrivateScan.Opened known = opened instanceof NativeScan
-                ? ((NativeScan) opened).opened() : (PrivateScan.Opened) opened;
-            return with(load, PrivateScan.of(load.schema(), known, new PrivateScan.Asked()));
+            PrivateScan.Opened opened = opened(load, source);
+            NativeScan scan = opened.nativeScan();
+            if (scan != null && scan.gives(load.schema())) return scan.over(load.output(), session);
+            return with(load, PrivateScan.of(load.schema(), opened, new PrivateScan.Asked()));
         }
 
         /** All scans of one load are of one version, so it is opened once. */
-        private Object opened(DataSourceV2Relation load, PythonDataSourceV2 source) {
+        private PrivateScan.Opened opened(DataSourceV2Relation load, PythonDataSourceV2 source) {
             if (load.table() instanceof CatalogLoad) return ((CatalogLoad) load.table()).opened(load.options());
             synchronized (source) {
-                Object known = OPENED.get(source);
+                PrivateScan.Opened known = (PrivateScan.Opened) OPENED.get(source);
                 if (known == null) {
                     byte[] pickled = source.getOrCreateDataSourceInPython(
                         format, load.options(), scala.Option.apply(load.schema())).dataSource();
-                    known = Texts.checked(open.apply(pickled));
+                    known = (PrivateScan.Opened) Texts.checked(open.apply(pickled));
                     OPENED.put(source, known);
                 }
                 return known;

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.function.Function;
+import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -33,7 +34,12 @@ final class SearchCall {
         this.said = said;
     }
 
-    /** `describe` takes the pickle of a function, and gives what it does, a list; an empty one if it is not ours. */
+    /** A function that was just made, and what it does. */
+    static void remember(PythonFunction function, List does) {
+        KNOWN.put(function, does);
+    }
+
+    /** `describe` takes the pickle of a function, and gives what it does, an array; an empty one if it is not ours. */
     static void describeBy(Function describing) {
         describe = describing;
     }
@@ -45,7 +51,8 @@ final class SearchCall {
         if (!SEARCHES.contains(udf.name()) && !SCORE.equals(udf.name()) && !SNIPPET.equals(udf.name())) return null;
         List said = (List) KNOWN.get(udf.func());
         if (said == null) {
-            said = (List) Texts.checked(describe.apply(bytes(CollectionConverters.asJava(udf.func().command()))));
+            byte[] command = bytes(CollectionConverters.asJava(udf.func().command()));
+            said = Texts.list(Texts.checked(describe.apply(command)));
             KNOWN.put(udf.func(), said);
         }
         return said.isEmpty() ? null : new SearchCall(udf, said);

@@ -1,11 +1,13 @@
 package indextables.spark;
 
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -26,18 +28,20 @@ import scala.runtime.AbstractFunction1;
 final class SearchFunctions extends AbstractFunction1 {
     private static final int ARROW_UDF = 250;
     private final String name;
+    private final PythonFunction pattern;
     private final Function build;
 
-    private SearchFunctions(String name, Function build) {
+    private SearchFunctions(String name, PythonFunction pattern, Function build) {
         this.name = name;
+        this.pattern = pattern;
         this.build = build;
     }
 
     /**
-     * `build` takes a call as JSON, and gives a Python function and the places of its columns among the arguments. A
-     * session takes the functions to be built in, so that they may stand in views that outlive it.
+     * `build` takes a call as JSON, and gives the pickle of a function, the places of its columns among the arguments,
+     * and what it does. A session takes the functions to be built in, so that they may stand in views that outlive it.
      */
-    static void register(FunctionRegistry functions, Function build) {
+    static void register(FunctionRegistry functions, PythonFunction pattern, Function build) {
         List names = new ArrayList(SearchCall.SEARCHES);
         names.add(SearchCall.SCORE);
         names.add(SearchCall.SNIPPET);
@@ -45,7 +49,7 @@ final class SearchFunctions extends AbstractFunction1 {
             String name = (String) names.get(i);
             functions.registerFunction(
                 FunctionRegistry$.MODULE$.builtinFunctionIdentifier(name),
-                new ExpressionInfo(PythonUDF.class.getName(), name), new SearchFunctions(name, build));
+                new ExpressionInfo(PythonUDF.class.getName(), name), new SearchFunctions(name, pattern, build));
         }
     }
 
@@ -63,12 +67,17 @@ final class SearchFunctions extends AbstractFunction1 {
         List columns = new ArrayList();
         for (int i = 0; i < numColumns; i++) columns.add(column((Expression) arguments.get(i)));
         call.put("columns", columns);
-        List built = (List) Texts.checked(build.apply(Texts.json(call)));
+        Map built = Texts.map(Texts.checked(build.apply(Texts.json(call))));
+        List places = (List) built.get("places");
         List children = new ArrayList();
-        for (int i = 1; i < built.size(); i++) children.add(arguments.get(((Number) built.get(i)).intValue()));
+        for (int i = 0; i < places.size(); i++) children.add(arguments.get(((Number) places.get(i)).intValue()));
         if (isSearch) children.add(arguments.get(numColumns));
+        PythonFunction function = new SimplePythonFunction(
+            Base64.getDecoder().decode((String) built.get("pickle")), pattern.envVars(), pattern.pythonIncludes(),
+            pattern.pythonExec(), pattern.pythonVer(), pattern.broadcastVars(), pattern.accumulator());
+        SearchCall.remember(function, (List) built.get("does"));
         return new PythonUDF(
-            name, (PythonFunction) built.get(0), type(), CollectionConverters.asScala(children).toSeq(), ARROW_UDF,
+            name, function, type(), CollectionConverters.asScala(children).toSeq(), ARROW_UDF,
             isSearch, NamedExpression$.MODULE$.newExprId());
     }
 

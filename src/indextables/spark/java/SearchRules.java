@@ -19,24 +19,27 @@ import scala.runtime.AbstractPartialFunction;
 
 /** Searches in a plan: those that stand directly above a scan are decided by its index, and the rest by values. */
 final class SearchRules {
-    /** The plan with its searches as near to the index as they can be, and with its scores in their places. */
-    static LogicalPlan applied(LogicalPlan plan) {
-        return SearchScores.placed(pushed(besideJoins(plan)));
+    private final ScanRules.ReplaceLoads loads;
+
+    SearchRules(ScanRules.ReplaceLoads loads) {
+        this.loads = loads;
     }
 
-    private static LogicalPlan pushed(LogicalPlan plan) {
-        return (LogicalPlan) plan.transformUp(new AbstractPartialFunction() {
+    /** The plan with its searches as near to the index as they can be. */
+    LogicalPlan applied(LogicalPlan plan) {
+        final SearchRules rules = this;
+        return (LogicalPlan) besideJoins(plan).transformUp(new AbstractPartialFunction() {
             public boolean isDefinedAt(Object node) {
-                return node instanceof Filter && SearchedScan.isScan(((Filter) node).child());
+                return node instanceof Filter && !SearchCall.in((Filter) node).isEmpty();
             }
 
             public Object applyOrElse(Object node, scala.Function1 otherwise) {
-                return isDefinedAt(node) ? pushed((Filter) node) : otherwise.apply(node);
+                return isDefinedAt(node) ? rules.pushed((Filter) node) : otherwise.apply(node);
             }
         });
     }
 
-    private static LogicalPlan pushed(Filter filter) {
+    private LogicalPlan pushed(Filter filter) {
         List conjuncts = conjuncts(filter.condition(), new ArrayList());
         List searches = new ArrayList();
         List left = new ArrayList();
@@ -50,7 +53,7 @@ final class SearchRules {
             else searches.add(search);
         }
         if (searches.isEmpty()) return filter;
-        LogicalPlan scan = SearchedScan.searching(filter.child(), searches);
+        LogicalPlan scan = SearchedScan.searching(filter.child(), loads.opened(filter.child()), searches);
         if (scan == null) return filter;
         return left.isEmpty() ? scan : new Filter(joined(left), scan);
     }

@@ -19,23 +19,22 @@ final class SearchedScan {
     private static final String SCORE = "_score";
     private static final String SNIPPET = "_snippet";
 
-    /** Whether a node scans a table of ours, in any way. */
-    static boolean isScan(Object node) {
-        return privateOf(node) != null || openedNatively(node) != null;
-    }
-
     /** Whether a node is a scan that finds rows by a search. */
     static boolean isSearched(Object node) {
         PrivateScan table = privateOf(node);
         return table != null && (!table.asked.searches.isEmpty() || table.opened.options.containsKey("search"));
     }
 
-    /** A scan of the rows for which searches are true, too; null where its index cannot say. */
-    static LogicalPlan searching(LogicalPlan scan, List searches) {
+    /**
+     * A scan of the rows for which searches are true, too; null where its index cannot say. `load` has opened a scan that
+     * no rule has replaced yet.
+     */
+    static LogicalPlan searching(LogicalPlan scan, PrivateScan.Opened load, List searches) {
         PrivateScan table = privateOf(scan);
         if (table != null && (table.asked.score || table.asked.snippet != null)) return null;
-        PrivateScan.Opened opened = table == null ? openedNatively(scan) : table.opened;
-        List accepted = (List) Texts.checked(opened.push.apply(Texts.json(searches)));
+        PrivateScan.Opened opened = table != null ? table.opened : load != null ? load : openedNatively(scan);
+        if (opened == null) return null;
+        List accepted = Texts.list(Texts.checked(opened.push.apply(Texts.json(searches))));
         if (accepted.isEmpty()) return null;
         PrivateScan.Asked asked = table == null ? new PrivateScan.Asked() : table.asked;
         return over(scan, scan.output(), PrivateScan.of(scan.schema(), opened, asked.searching(accepted)));
@@ -95,7 +94,7 @@ final class SearchedScan {
     /** What opened the table of a native scan; null where it is none, or shows what only Parquet files have. */
     private static PrivateScan.Opened openedNatively(Object node) {
         LiveSplits splits = NativeScan.splitsOf(node);
-        if (splits == null) return null;
+        if (splits == null || splits.opened == null) return null;
         LogicalRelation scan = (LogicalRelation) node;
         return scan.output().size() == scan.relation().schema().length() ? splits.opened : null;
     }

@@ -3,6 +3,7 @@ package indextables.spark;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
+import java.util.List;
 import java.util.Map;
 
 /** Values between Java and Python. JSON, because what Python reads of a collection one by one takes a call each. */
@@ -25,8 +26,17 @@ final class Texts {
 
     /** An object of JSON, as the bytes of its text. */
     static Map map(Object bytes) {
+        return (Map) read((byte[]) bytes, Map.class);
+    }
+
+    /** An array of JSON, as the bytes of its text. */
+    static List list(Object bytes) {
+        return (List) read((byte[]) bytes, List.class);
+    }
+
+    private static Object read(byte[] bytes, Class kind) {
         try {
-            return (Map) MAPPER.readValue((byte[]) bytes, Map.class);
+            return MAPPER.readValue(bytes, kind);
         } catch (IOException error) {
             throw new IllegalStateException(error);
         }
