@@ -15,6 +15,7 @@ hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("suite")
 
 SPARK_TESTS = ("tests/spark/", "tests/split/test_other_engines.py")
+OTHER_HALF = ("tests/spark/test_s", "tests/spark/test_t", "tests/spark/test_w")
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
 
 
@@ -59,14 +60,16 @@ def log(tmp_path) -> it.TransactionLog:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """All tests of Spark go to one process, which has one Java: a start takes seconds, and memory."""
+    """All tests of Spark go to two processes at most, each of which has one Java: a start takes seconds, and memory."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneProcessForSpark(LoadScopeScheduling):
+    class FewProcessesForSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith(SPARK_TESTS) else nodeid
+            if not nodeid.startswith(SPARK_TESTS):
+                return nodeid
+            return "spark, other half" if nodeid.startswith(OTHER_HALF) else "spark"
 
-    return OneProcessForSpark(config, log)
+    return FewProcessesForSpark(config, log)
 
 
 def pytest_addoption(parser) -> None:

@@ -107,6 +107,8 @@ DIFFERENCES = [
     ("a /*/* b */", None),
     ("a /*/* */ b */", [("word", "a")]),
     ("a /* /* */* */", [("word", "a")]),
+    # A backslash before the end of a line lets a comment go on.
+    ("a -- b \\\n c\n d", [("word", "a"), ("word", "d")]),
     # Templates of Jinja are no SQL.
     ("a {# b #}", [("word", "a"), ("symbol", "{"), ("symbol", "#"), ("word", "b"), ("symbol", "#"), ("symbol", "}")]),
     ("{%", [("symbol", "{"), ("symbol", "%")]),
@@ -137,6 +139,7 @@ def test_differences_are_on_purpose(text, expected):
 
 def without_differences(text) -> str:
     """`text` with a space, or a letter behind a parameter's sign, where it would meet a difference listed above."""
+    text = re.sub(r"\\(?=\n)", r"\g<0> ", text)
     text = re.sub(r"/\*(?=/\*|\+)", "/* ", text)
     text = re.sub(r"\*/(?=\*)", "*/ ", text)
     text = re.sub(r"\{(?=[#%{])|[%}](?=\})", r"\g<0> ", text)

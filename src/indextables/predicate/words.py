@@ -13,7 +13,7 @@ from indextables.predicate.source import check, show_place
 _APART = r"""\s()\[\]{}<>=!+\-*/%&|^~?@#$:;,.\\'"`"""
 _NEXT = re.compile(
     rf"""
-      (?P<space>   \s+ | --[^\n\r]* )
+      (?P<space>   \s+ | --(?:\\\n|[^\n\r])* )
     | (?P<comment> /\* )
     | (?P<quoted>  (?P<prefix> [rRnN](?=['"]) | [xX](?=') )? ['"`] )
     | (?P<hex>     0[xX][^{_APART}]* )

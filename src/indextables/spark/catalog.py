@@ -26,7 +26,7 @@ from indextables.spark.opening import open_scan
 from indextables.spark.options import CREATE_ONLY, NAME, TABLE_ID, SourceOptions, names_as_option
 from indextables.spark.places import absolute
 from indextables.spark.scans import ScanPlan, open_log
-from indextables.spark.session_settings import over_session, session_settings
+from indextables.spark.session_settings import known_settings, over_session
 from indextables.spark.worker_errors import error_text, own_errors
 from indextables.table import Table
 from indextables.transaction_log import TransactionLog
@@ -87,8 +87,12 @@ class CatalogSide:
         }
 
     def apply(self, request: str) -> Any:
-        """The answer: an object of JSON as bytes, or a scan. What is wrong is given as text."""
-        asked = json.loads(request)
+        """The answer: an object of JSON as bytes, or a scan. What is wrong is given as text.
+
+        The request is JSON: what is asked, and the settings of the session.
+        """
+        given = json.loads(request)
+        asked = {**given["request"], "session": given["session"]}
         try:
             answer = self._answers[asked["do"]](asked)
         except IndexTablesError as error:
@@ -214,7 +218,7 @@ class CatalogSide:
     def _registered(self, asked: dict[str, Any], entry: NewEntry) -> dict[str, Any]:
         """What the catalog keeps of a table that is there."""
         location = absolute(asked["path"])
-        told = self._load({"path": location, "stored": entry.options, "given": {}})
+        told = self._load({"path": location, "stored": entry.options, "given": {}, "session": asked["session"]})
         schema = entry.commented(json.loads(told["schema"]))
         return {
             **told,
@@ -246,7 +250,7 @@ class CatalogSide:
         if absolute(other) != place:
             raise ConfigError(f"cannot use the path `{other}` for a table of the catalog: it is at `{place}`")
         stored = {key: value for key, value in asked["stored"].items() if key.lower() != _PATH}
-        return {_PATH: place, **over_session(over_session(given, stored), session_settings(self._spark))}
+        return {_PATH: place, **over_session(over_session(given, stored), known_settings(asked["session"]))}
 
 
 def _log(asked: SourceOptions) -> TransactionLog:

@@ -20,8 +20,13 @@ _log = logging.getLogger(__name__)
 
 def session_settings(spark: Any) -> dict[str, str]:
     """The settings that a session sets, with their whole keys. Unknown ones are left out with a warning."""
+    return known_settings(_all_settings(spark))
+
+
+def known_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """Those of some settings of Spark that are ours."""
     known = {}
-    for key, value in _all_settings(spark).items():
+    for key, value in given.items():
         if not key.lower().startswith(PREFIX):
             continue
         if _meaning(key) is not None:

@@ -6,6 +6,7 @@ Text that has none of our words goes to Spark as it is. In sessions that are ena
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from indextables.clock import SYSTEM_CLOCK
 from indextables.commands import parse_command
 from indextables.errors import QueryError
 from indextables.predicate.words import Token
@@ -47,9 +49,9 @@ def sql(spark: Any, text: str, /, args: Any = None, **frames: Any) -> DataFrame:
     functions such as `indextables_table('/data/logs', search => 'error')` (in every session).
     """
     command = parse_command(text) if isinstance(text, str) else None
-    with own_errors():
+    with own_errors(), contextlib.ExitStack() as until_analysed:
         if command is None:
-            return _run(spark, _read(spark, text, args, frames))
+            return _run(spark, _read(spark, text, args, frames, until_analysed))
         if args or frames:
             raise QueryError("cannot give parameters to a command of this library: write their values in its text")
         return run_command(spark, command)
@@ -77,7 +79,9 @@ def _run(spark: Any, statement: _Statement) -> DataFrame:
     return _sql(spark, statement.text, statement.args, **statement.frames)
 
 
-def _read(spark: Any, text: Any, args: Any, frames: Mapping[str, Any]) -> _Statement:
+def _read(
+    spark: Any, text: Any, args: Any, frames: Mapping[str, Any], until_analysed: contextlib.ExitStack
+) -> _Statement:
     """A statement as Spark reads it. What cannot be split into words is left for Spark to refuse."""
     asked = _Statement(text, args, frames)
     tokens = split_words(text) if isinstance(text, str) and _OWN_WORDS.search(text) else None
@@ -88,10 +92,26 @@ def _read(spark: Any, text: Any, args: Any, frames: Mapping[str, Any]) -> _State
     _check_is_not_kept(text, tokens, calls)
     edits = operator_edits(text, tokens, is_template=bool(frames))
     _check_can_search(spark, text, tokens, edits)
-    made = {_free_name(number, frames): make_frame(spark, call, text) for number, call in enumerate(calls)}
+    found = [make_frame(spark, call, text) for call in calls]
+    if _is_enabled(spark):
+        kept = [_kept(spark, frame, until_analysed) for frame in found]
+        edits += [Edit(call.start, call.end, name) for call, name in zip(calls, kept, strict=True)]
+        return _Statement(apply_edits(text, edits), parameters.left(), frames)
+    made = {_free_name(number, frames): frame for number, frame in enumerate(found)}
     placed = [Edit(call.start, call.end, f"{{{name}}}") for name, call in zip(made, calls, strict=True)]
     rewritten = apply_edits(text, [*edits, *placed], doubles_braces=bool(calls) and not frames)
     return _Statement(rewritten, parameters.left(), {**frames, **made})
+
+
+def _is_enabled(spark: Any) -> bool:
+    return jvm.is_known(spark) and spark in jvm.enabled_sessions
+
+
+def _kept(spark: Any, frame: DataFrame, until_analysed: contextlib.ExitStack) -> str:
+    """What a frame is called in a statement until Spark has analysed it, which a classic session does at once."""
+    bridge, name = jvm.bridge(spark), SYSTEM_CLOCK.uuid()
+    until_analysed.callback(bridge.dropFrame, name)
+    return str(bridge.keepFrame(name, frame._jdf))
 
 
 def _free_name(number: int, frames: Mapping[str, Any]) -> str:
@@ -119,7 +139,7 @@ def _keeps_text(tokens: Sequence[Token]) -> bool:
 
 def _check_can_search(spark: Any, text: str, tokens: Sequence[Token], edits: Sequence[Edit]) -> None:
     """Refuse a search in a session that has no functions for it."""
-    if jvm.is_known(spark) and spark in jvm.enabled_sessions:
+    if _is_enabled(spark):
         return
     starts = [token.start for token in search_calls(tokens)] + [edit.start for edit in edits]
     if not starts:

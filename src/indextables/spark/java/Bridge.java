@@ -76,6 +76,7 @@ public final class Bridge {
         SparkSession session, String format, Function open, PythonFunction pattern, Function build, Function describe) {
         SearchFunctions.register(
             ((org.apache.spark.sql.classic.SparkSession) session).sessionState().functionRegistry(), pattern, build);
+        Frames.register(((org.apache.spark.sql.classic.SparkSession) session).sessionState().tableFunctionRegistry());
         SearchCall.describeBy(describe);
         FoundRows.show(session.experimental());
         SparkSessionExtensions extensions = ((org.apache.spark.sql.classic.SparkSession) session).extensions();
@@ -86,6 +87,16 @@ public final class Bridge {
     /** From now on the session catalog knows our tables. Gives the class of a catalog that stands in the way, or null. */
     public String joinCatalog(SparkSession session, String format, Function ask) throws ReflectiveOperationException {
         return CatalogTables.install(session, format, ask);
+    }
+
+    /** Keep a frame for the text of a statement, where it stands as the call that is answered with. */
+    public String keepFrame(String name, Dataset frame) {
+        Frames.keep(name, frame);
+        return Frames.FUNCTION + "('" + name + "')";
+    }
+
+    public void dropFrame(String name) {
+        Frames.drop(name);
     }
 
     /** What a session sets, as JSON. */

@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction0;
 
 /**
@@ -47,10 +48,11 @@ public final class CatalogTables extends DelegatingCatalogExtension implements S
         if (!(manager instanceof DefaultCatalogManager)) return manager.getClass().getName();
         Field field = DefaultCatalogManager.class.getDeclaredField("defaultSessionCatalog");
         field.setAccessible(true);
+        Function telling = new TellingSettings(owner, ask);
         synchronized (manager) {
             CatalogPlugin first = (CatalogPlugin) field.get(manager);
             if (!(first instanceof CatalogTables)) {
-                CatalogTables ours = new CatalogTables(new CatalogEntries(manager.v1SessionCatalog(), format), format, ask);
+                CatalogTables ours = new CatalogTables(new CatalogEntries(manager.v1SessionCatalog(), format), format, telling);
                 ours.setDelegateCatalog(first);
                 field.set(manager, ours);
                 first = ours;
@@ -64,6 +66,28 @@ public final class CatalogTables extends DelegatingCatalogExtension implements S
             if (!(used instanceof CatalogExtension)) return used.getClass().getName();
             ((CatalogExtension) used).setDelegateCatalog(first);
             return null;
+        }
+    }
+
+    /** Puts our settings of a session beside a request: for Python to ask for them would take as long as the answer. */
+    private static final class TellingSettings implements Function {
+        private static final String PREFIX = "spark.indextables.";
+        private final SparkSession session;
+        private final Function ask;
+
+        TellingSettings(SparkSession session, Function ask) {
+            this.session = session;
+            this.ask = ask;
+        }
+
+        public Object apply(Object request) {
+            Map settings = new HashMap();
+            Object[] entries = CollectionConverters.asJava(session.conf().getAll()).entrySet().toArray();
+            for (int i = 0; i < entries.length; i++) {
+                Map.Entry entry = (Map.Entry) entries[i];
+                if (((String) entry.getKey()).toLowerCase().startsWith(PREFIX)) settings.put(entry.getKey(), entry.getValue());
+            }
+            return ask.apply("{\"session\":" + Texts.json(settings) + ",\"request\":" + request + "}");
         }
     }
 
