@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import cachetools
 from pyspark.sql import SparkSession
 from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
 from indextables.config import settings
 from indextables.errors import ConfigError, IndexTablesError, TableNotFoundError
-from indextables.log.snapshot import Head
+from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.doc_mapping import without_registry
 from indextables.spark import jvm
 from indextables.spark.catalog_entries import NewEntry, NewTable, is_secret, split_properties
@@ -34,6 +36,7 @@ from indextables.transaction_log import TransactionLog
 _PATH = "path"
 _ERROR_IF_EXISTS = "ErrorIfExists"
 _NOT_MADE = "-1"
+_MOST_KNOWN = 64
 _WRITES: dict[type, tuple[str, ...]] = {
     DataFrameWriter: ("saveAsTable", "insertInto"),
     DataFrameWriterV2: ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"),
@@ -75,6 +78,9 @@ class CatalogSide:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        # A query asks at least twice what a table is, and many ask for the same version.
+        self._lock = threading.Lock()
+        self._known: cachetools.LRUCache[tuple[Any, ...], dict[str, Any]] = cachetools.LRUCache(_MOST_KNOWN)
         self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {
             "load": self._load,
             "open": self._open,
@@ -105,21 +111,17 @@ class CatalogSide:
     def _load(self, asked: dict[str, Any]) -> dict[str, Any]:
         """What a table is at its newest version, or as the options of a read say."""
         options = self._options(asked)
-        plan = ScanPlan.open(SourceOptions.parse(options))
-        log = _log(plan.asked)
-        snapshot = log.snapshot(version=plan.asked.version)
-        return {
-            "format": NAME,
-            "id": snapshot.metadata.id,
-            "version": str(snapshot.version),
-            "schema": plan.spark_schema().json(),
-            "partitions": list(snapshot.partition_columns),
-            "configuration": without_registry(snapshot.metadata.configuration),
-            "secrets": [key for key in options if is_secret(key)],
-            "location": asked["path"],
-            "stored": asked["stored"],
-            "options": {key: value for key, value in options.items() if not is_secret(key)},
-        }
+        parsed = SourceOptions.parse(options)
+        log = _log(parsed)
+        snapshot = log.snapshot(version=parsed.version, timestamp=parsed.timestamp)
+        key = (*sorted(options.items()), snapshot.metadata.id, snapshot.version)
+        with self._lock:
+            known = self._known.get(key)
+        if known is None:
+            known = _description(options, ScanPlan.of_files(parsed._replace(url=log.url), log, snapshot), snapshot)
+            with self._lock:
+                self._known[key] = known
+        return {**known, "location": asked["path"], "stored": asked["stored"]}
 
     def _open(self, asked: dict[str, Any]) -> Any:
         options = {**self._options(asked), "versionAsOf": asked["version"]}
@@ -251,6 +253,19 @@ class CatalogSide:
             raise ConfigError(f"cannot use the path `{other}` for a table of the catalog: it is at `{place}`")
         stored = {key: value for key, value in asked["stored"].items() if key.lower() != _PATH}
         return {_PATH: place, **over_session(over_session(given, stored), known_settings(asked["session"]))}
+
+
+def _description(options: Mapping[str, str], plan: ScanPlan, snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "format": NAME,
+        "id": snapshot.metadata.id,
+        "version": str(snapshot.version),
+        "schema": plan.spark_schema().json(),
+        "partitions": list(snapshot.partition_columns),
+        "configuration": without_registry(snapshot.metadata.configuration),
+        "secrets": [key for key in options if is_secret(key)],
+        "options": {key: value for key, value in options.items() if not is_secret(key)},
+    }
 
 
 def _log(asked: SourceOptions) -> TransactionLog:
