@@ -247,7 +247,8 @@ class _Demo:
         query = (
             "SELECT service, count(*) AS hits, round(max(score), 2) AS best",
             "FROM (SELECT service, score() AS score FROM logs",
-            f"      WHERE message TEXTSEARCH '{self.rare.query}') GROUP BY service ORDER BY hits DESC",
+            f"      WHERE message TEXTSEARCH '{self.rare.query}')",
+            "GROUP BY service ORDER BY hits DESC, service",
         )
         self.report.code(*query)
         found = self.report.timed("answered", lambda: self.spark.sql("\n".join(query)).toArrow())

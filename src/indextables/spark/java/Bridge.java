@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
@@ -24,12 +23,12 @@ public final class Bridge {
     /** Splits of a table, which come as Arrow's stream format, out of all that are live. */
     public LiveSplits splits(
         String root, String version, String partitionSchema, byte[] files, int numLive, Function mayMatch) {
-        StructType schema = (StructType) DataType.fromJson(partitionSchema);
+        StructType schema = Texts.schema(partitionSchema);
         return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch);
     }
 
     public NativeScan nativeScan(LiveSplits splits, String schema) {
-        return new NativeScan(splits, (StructType) DataType.fromJson(schema));
+        return new NativeScan(splits, Texts.schema(schema));
     }
 
     public PrivateScan.Opened opened(
@@ -45,7 +44,7 @@ public final class Bridge {
 
     /** What a private scan gives, as a frame that no process of Python has planned. */
     public Dataset privateFrame(SparkSession session, String schema, PrivateScan.Opened opened) {
-        PrivateScan table = PrivateScan.shared((StructType) DataType.fromJson(schema), opened);
+        PrivateScan table = PrivateScan.shared(Texts.schema(schema), opened);
         LogicalPlan plan = DataSourceV2Relation.create(
             table, scala.Option.empty(), scala.Option.empty(), CaseInsensitiveStringMap.empty(), scala.Option.empty());
         return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(

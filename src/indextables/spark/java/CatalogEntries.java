@@ -16,7 +16,6 @@ import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.V1Table;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -114,7 +113,7 @@ final class CatalogEntries {
         throws TableAlreadyExistsException, NoSuchNamespaceException {
         boolean isManaged = Boolean.TRUE.equals(request.get("isManaged"));
         URI place = CatalogUtils.stringToURI((String) told.get("location"));
-        StructType schema = (StructType) DataType.fromJson((String) told.get("plainSchema"));
+        StructType schema = Texts.schema((String) told.get("plainSchema"));
         CatalogTableType kind = isManaged ? CatalogTableType.MANAGED() : CatalogTableType.EXTERNAL();
         catalog.createTable(table(name, place, kind, schema, told), false, false);
     }

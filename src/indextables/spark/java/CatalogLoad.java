@@ -21,7 +21,6 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.sources.Filter;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -49,7 +48,7 @@ class CatalogLoad extends PythonTable {
     }
 
     private static StructType schemaOf(Map told) {
-        return (StructType) DataType.fromJson((String) told.get("schema"));
+        return Texts.schema((String) told.get("schema"));
     }
 
     public String name() {
