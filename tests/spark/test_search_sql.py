@@ -119,6 +119,16 @@ def test_scores_and_snippets_are_those_of_the_search(t, logs) -> None:
     )
 
 
+def test_a_score_changes_no_rows_of_a_load(t, logs) -> None:
+    few = it.read(t, logs.url, search="timeout OR ok", limit=7)
+    with pytest.raises(Exception, match="a load with a limit"):
+        few.selectExpr("id", "score() AS s").collect()
+    best = it.read(t, logs.url, search="timeout OR ok", limit=7, score=True, snippet="message")
+    shown = best.selectExpr("id", "_score = score() AND _snippet = snippet(message) AS same").collect()
+    assert sorted(row.id for row in shown) == ids(best)
+    assert all(row.same for row in shown)
+
+
 @pytest.mark.parametrize(
     "query",
     [

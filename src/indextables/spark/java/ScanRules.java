@@ -74,6 +74,7 @@ final class ScanRules {
 
         public TreeNode apply(TreeNode plan) {
             if (!ENABLED.containsKey(session) || changesRows(plan)) return plan;
+            if (!SearchRules.mayCall((LogicalPlan) plan)) return replaced((LogicalPlan) plan);
             LogicalPlan searched = new SearchRules(this).applied((LogicalPlan) plan);
             return SearchScores.placed(replaced(searched));
         }

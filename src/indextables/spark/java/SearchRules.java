@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -23,6 +24,11 @@ final class SearchRules {
 
     SearchRules(ScanRules.ReplaceLoads loads) {
         this.loads = loads;
+    }
+
+    /** Whether functions of ours may be called in a plan. Spark keeps account of what stands in one. */
+    static boolean mayCall(LogicalPlan plan) {
+        return plan.containsPattern(TreePattern$.MODULE$.PYTHON_UDF());
     }
 
     /** The plan with its searches as near to the index as they can be. */
@@ -133,7 +139,7 @@ final class SearchRules {
     /** Refuses plans in which a score or snippet found no search; else they would fail when rows come. */
     static final class CheckScores extends Rule {
         public TreeNode apply(TreeNode plan) {
-            SearchScores.check((LogicalPlan) plan);
+            if (mayCall((LogicalPlan) plan)) SearchScores.check((LogicalPlan) plan);
             return plan;
         }
     }

@@ -100,8 +100,9 @@ final class SearchScores {
         if (SearchedScan.isSearched(plan)) {
             LogicalPlan scan = call.isScore() ? SearchedScan.scoring(plan) : SearchedScan.showing(plan, call.column());
             if (scan == null) {
-                throw new IllegalArgumentException(
-                    "indextables.errors.QueryError: cannot give snippets of two columns of one search");
+                throw new IllegalArgumentException("indextables.errors.QueryError: " + (call.isScore()
+                    ? "cannot give scores of a load with a limit, which would then choose other rows\nhint: load with `score`"
+                    : "cannot give snippets of two columns of one search"));
             }
             return new Carried(scan, SearchedScan.column(scan, call.isScore()));
         }

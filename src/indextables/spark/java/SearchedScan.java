@@ -40,17 +40,19 @@ final class SearchedScan {
         return over(scan, scan.output(), PrivateScan.of(scan.schema(), opened, asked.searching(accepted)));
     }
 
-    /** A searched scan that gives scores. */
+    /** A searched scan that gives scores; null where a limit of its load would then choose other rows. */
     static LogicalPlan scoring(LogicalPlan scan) {
         PrivateScan table = privateOf(scan);
         if (column(scan, true) != null) return scan;
+        if (table.opened.options.containsKey("limit")) return null;
         return widened(scan, SCORE, DataTypes.FloatType, table, table.asked.scoring());
     }
 
     /** A searched scan that gives snippets of a column; null where it gives those of another. */
     static LogicalPlan showing(LogicalPlan scan, String column) {
         PrivateScan table = privateOf(scan);
-        if (column(scan, false) != null) return column.equals(table.asked.snippet) ? scan : null;
+        Object shown = table.asked.snippet != null ? table.asked.snippet : table.opened.options.get("snippet");
+        if (column(scan, false) != null) return column.equals(shown) ? scan : null;
         return widened(scan, SNIPPET, DataTypes.StringType, table, table.asked.showing(column));
     }
 
