@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.clock import SYSTEM_CLOCK, Clock, parse_timestamp_ms
+from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import ConfigError, ObjectNotFoundError, RetentionError
 from indextables.log import describe, history
@@ -28,22 +28,21 @@ from indextables.log.operations import (
     ChangeMetadata,
     Operation,
     Overwrite,
-    RecordSkip,
-    Replace,
-    Replacement,
     Scope,
     UpgradeProtocol,
 )
 from indextables.log.pools import SHARED_POOLS, Pools
 from indextables.log.reader import LogReader
+from indextables.log.replacing import RecordSkip, Replace, Replacement
 from indextables.log.replay import VersionFile
 from indextables.log.segment import version_files
 from indextables.log.skips import FileList, in_cooldown, without_paths
 from indextables.log.snapshot import Head, Snapshot
-from indextables.log.time_travel import version_at
+from indextables.log.time_travel import moment_ms, version_at
 from indextables.log.transaction import CommitResult, Transaction
 from indextables.protocol.actions import Action, Add, Metadata, Protocol, Skip
 from indextables.protocol.features import protocol_for
+from indextables.protocol.horizon import HORIZON_KEY
 from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
 from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
 from indextables.scan.files import partition_bounds, pruned_files, stream_files
@@ -109,6 +108,16 @@ class TransactionLog:
         return self._reader
 
     @property
+    def clock(self) -> Clock:
+        """The time of this handle, for the rooms above."""
+        return self._clock
+
+    @property
+    def checkpointer(self) -> Checkpointer | None:
+        """Who makes checkpoints and cleans up, for the rooms above."""
+        return self._checkpointer
+
+    @property
     def states(self) -> StateReader | None:
         """The states, for the rooms above; None where the bases are made by somebody else."""
         return self._bases if isinstance(self._bases, StateReader) else None
@@ -151,8 +160,8 @@ class TransactionLog:
         `made_for` is what the table was when the files were written: the commit fails where the table was made anew or
         has another schema or partitioning since.
         """
-        operation = Append(self._checked(adds), _batch(application_id, batch_id), made_for)
-        return self._commit(operation).version
+        operation = Append(self._checked(adds), Batch.of(application_id, batch_id), made_for)
+        return self.commit(operation).version
 
     def overwrite_files(
         self,
@@ -174,8 +183,8 @@ class TransactionLog:
         """
         checked = self._checked(adds)
         scope = self._scope(checked, where, dynamic=dynamic)
-        operation = Overwrite(checked, if_version, _batch(application_id, batch_id), scope, made_for)
-        return self._commit(operation).version
+        operation = Overwrite(checked, if_version, Batch.of(application_id, batch_id), scope, made_for)
+        return self.commit(operation).version
 
     def replace_files(self, removed_paths: Iterable[str], adds: Iterable[Add]) -> int:
         """Replace files by others that hold the same rows, as a merge does. Fails where one of them is gone."""
@@ -189,16 +198,18 @@ class TransactionLog:
         ]
         if not replacements or any(not group.removed_paths for group in replacements):
             raise ConfigError("cannot replace files because no file to be replaced is named")
-        return self._commit(Replace(replacements))
+        return self.commit(Replace(replacements))
 
     def set_properties(self, properties: Mapping[str, str | None]) -> int:
         """Set table properties; None takes one away. Fails where another writer changed the metadata meanwhile."""
+        if HORIZON_KEY in properties:
+            raise ConfigError(f"cannot set `{HORIZON_KEY}` because only a purge moves the horizon")
         Config.resolve(properties={key: value for key, value in properties.items() if value is not None})
-        return self._commit(ChangeMetadata(dict(properties))).version
+        return self.commit(ChangeMetadata(dict(properties))).version
 
     def upgrade_protocol(self, min_reader: int = 4, min_writer: int = 4) -> Protocol:
         """Raise the protocol to at least these versions. It is never lowered."""
-        self._commit(UpgradeProtocol(protocol_for(min_reader, min_writer)))
+        self.commit(UpgradeProtocol(protocol_for(min_reader, min_writer)))
         return self.protocol()
 
     def record_skipped_file(
@@ -222,7 +233,7 @@ class TransactionLog:
             size=size,
             cooldown_ms=int(cooldown_hours * _HOUR_MS),
         )
-        return self._commit(skip).version
+        return self.commit(skip).version
 
     # Reading
 
@@ -233,7 +244,7 @@ class TransactionLog:
         if version is not None and timestamp is not None:
             raise ConfigError("cannot read a table at a version and at a timestamp at once: give one of them")
         if timestamp is not None:
-            version = version_at(self._reader, self._reader.whole_segment(), _moment_ms(timestamp))
+            version = version_at(self._reader, self._reader.whole_segment(), moment_ms(timestamp))
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise ConfigError(f"cannot read version `{version!r}`: expected a whole number")
         return self._reader.snapshot(version)
@@ -313,7 +324,7 @@ class TransactionLog:
         if self._checkpointer is None:
             raise ConfigError("cannot make a checkpoint of a log whose bases are made by somebody else")
         self._checkpointer.wait()
-        return self._checkpointer.compact(self._config_in_force()).hint
+        return self._checkpointer.compact(self.config_in_force()).hint
 
     def wait_for_checkpoint(self) -> None:
         """Until the checkpoint that is under way in the background has ended, if there is one."""
@@ -361,37 +372,18 @@ class TransactionLog:
         known = self._reader.known_head() or self._reader.head()
         return known[1].metadata
 
-    def _commit(self, operation: Operation) -> CommitResult:
-        config = self._config_in_force()
+    def commit(self, operation: Operation) -> CommitResult:
+        """Commit an operation, for the rooms above."""
+        config = self.config_in_force()
         result = Transaction(self._reader, self._bases, config, self._clock, operation).run()
         if self._checkpointer is not None:
             self._checkpointer.after_commit(result, config)
         return result
 
-    def _config_in_force(self) -> Config:
+    def config_in_force(self) -> Config:
+        """The settings of this handle, the table's properties behind them."""
         properties = self._known_metadata().configuration
         return self._config.with_properties(properties) if properties else self._config
-
-
-def _batch(application_id: str | None, batch_id: int | None) -> Batch | None:
-    if application_id is None and batch_id is None:
-        return None
-    if application_id is None or batch_id is None:
-        raise ConfigError("cannot commit a streaming batch with only one of `application_id` and `batch_id`")
-    return Batch(application_id, batch_id)
-
-
-def _moment_ms(timestamp: str | datetime.datetime | int) -> int:
-    if isinstance(timestamp, int):
-        return timestamp
-    if isinstance(timestamp, datetime.datetime):
-        timestamp = timestamp.isoformat()
-    try:
-        return parse_timestamp_ms(timestamp)
-    except ValueError as error:
-        raise ConfigError(
-            f"cannot read `{timestamp}` as a timestamp: {error}", hint="write it as in `2026-01-31T12:00:00Z`"
-        ) from error
 
 
 def _reopen(url: str, options: Mapping[str, Any], session: Mapping[str, Any]) -> TransactionLog:

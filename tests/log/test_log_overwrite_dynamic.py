@@ -144,7 +144,7 @@ class NewSchema:
 def test_files_must_fit_what_they_were_made_for(log, verb) -> None:
     made_for = log.reader.head()[1]
     new = [add("new.split", a="1", b="x")]
-    log._commit(NewSchema())
+    log.commit(NewSchema())
     assert log.schema().names[-1] == "y"
     with pytest.raises(CommitConflictError, match="the schema was changed by version 1"):
         getattr(log, verb)(new, made_for=made_for)

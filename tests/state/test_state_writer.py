@@ -16,7 +16,7 @@ import indextables as it
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.errors import CheckpointValidationError, CheckpointWriteError, StorageError
-from indextables.log.operations import Replace, Replacement
+from indextables.log.replacing import Replace, Replacement
 from indextables.log.replay import fold
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.doc_mapping import doc_mapping_hash
@@ -68,7 +68,7 @@ def test_an_incremental_state_is_counted_without_loading_the_files(log) -> None:
     log.add_files([make_add(f"{number}", size=number) for number in range(100)])
     assert numbers(write(log).state) == (100, 4950)
     log.add_files([make_add("new", size=7), make_add("gone", size=1_000)])
-    log._commit(Replace([Replacement(("99", "gone"), ())], name="DELETE"))
+    log.commit(Replace([Replacement(("99", "gone"), ())], name="DELETE"))
     snapshot = lazy(log)
     written = write(log, snapshot=snapshot)
     assert "table" not in snapshot.live_files.__dict__

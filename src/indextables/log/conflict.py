@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from indextables.log.snapshot import Head
 from indextables.protocol.actions import Metadata
-from indextables.protocol.doc_mapping import REGISTRY_PREFIX, without_registry
+from indextables.protocol.doc_mapping import REGISTRY_PREFIX
+from indextables.protocol.horizon import own_properties
 
 
 class Conflict(NamedTuple):
@@ -48,12 +49,16 @@ def sources_live(live: Mapping[str, bool]) -> Conflict | None:
 
 
 def merge_metadata(start: Metadata, wanted: Metadata, now: Metadata) -> Metadata | Conflict:
-    """The wanted change on the newest metadata: doc mappings are united, other changes of both sides are a conflict."""
+    """The wanted change on the newest metadata: doc mappings are united, the horizon stays where it is now, and other
+    changes of both sides are a conflict."""
     if start == now:
         return wanted
-    if _less_registry(start) == _less_registry(now):
-        return with_configuration(wanted, {**wanted.configuration, **_registry_entries(now)})
-    if _less_registry(start) == _less_registry(wanted):
+    if _less_internal(start) == _less_internal(now):
+        kept = own_properties(wanted.configuration)
+        others = own_properties(now.configuration)
+        internal = {key: value for key, value in now.configuration.items() if key not in others}
+        return with_configuration(wanted, {**kept, **_registry_entries(wanted), **internal})
+    if _less_internal(start) == _less_internal(wanted):
         return with_configuration(now, {**now.configuration, **_registry_entries(wanted)})
     return Conflict("the metadata was changed by another writer")
 
@@ -64,8 +69,8 @@ def with_configuration(metadata: Metadata, configuration: dict[str, str]) -> Met
     return Metadata(**{**fields, "configuration": configuration})
 
 
-def _less_registry(metadata: Metadata) -> Metadata:
-    return with_configuration(metadata, without_registry(metadata.configuration))
+def _less_internal(metadata: Metadata) -> Metadata:
+    return with_configuration(metadata, own_properties(metadata.configuration))
 
 
 def _registry_entries(metadata: Metadata) -> dict[str, str]:

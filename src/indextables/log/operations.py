@@ -10,14 +10,13 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from indextables.log.conflict import Conflict, merge_metadata, rows_fit, sources_live, still_at, with_configuration
+from indextables.errors import ConfigError
+from indextables.log.conflict import Conflict, merge_metadata, rows_fit, still_at, with_configuration
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol import features
-from indextables.protocol.actions import Action, Add, Metadata, Remove, Skip
+from indextables.protocol.actions import Action, Add, Metadata, Remove
 from indextables.protocol.actions import Protocol as ProtocolAction
 from indextables.protocol.doc_mapping import deduplicate
 
@@ -44,6 +43,15 @@ class Batch(NamedTuple):
 
     application_id: str
     batch_id: int
+
+    @classmethod
+    def of(cls, application_id: str | None, batch_id: int | None) -> Batch | None:
+        """The batch, or None where neither is given."""
+        if application_id is None and batch_id is None:
+            return None
+        if application_id is None or batch_id is None:
+            raise ConfigError("cannot commit a streaming batch with only one of `application_id` and `batch_id`")
+        return cls(application_id, batch_id)
 
 
 class Operation(Protocol):
@@ -82,7 +90,7 @@ class Append:
             return done
         if conflict := rows_fit(self.made_for or start, now):
             return conflict
-        return Plan(_with_mappings(self.adds, now), {"mode": "Append"})
+        return Plan(with_mappings(self.adds, now), {"mode": "Append"})
 
 
 class Scope(NamedTuple):
@@ -118,43 +126,24 @@ class Overwrite:
             return conflict
         if self.scope is not None and self.scope.needs_rows and not self.adds:
             return Done(now.version)
-        snapshot = _snapshot(now)
+        snapshot = snapshot_of(now)
         files = snapshot.files if self.scope is None else self.scope.files(snapshot)
         part = {} if self.scope is None else self.scope.parameters
-        removes = _removes(files, timestamp_ms, data_change=True)
-        return Plan([*removes, *_with_mappings(self.adds, now)], {"mode": "Overwrite", **part})
-
-
-class Replacement(NamedTuple):
-    """Files that are taken out and the files that hold their rows from now on."""
-
-    removed_paths: tuple[str, ...]
-    adds: tuple[Add, ...]
+        removes = removes_of(files, timestamp_ms, data_change=True)
+        return Plan([*removes, *with_mappings(self.adds, now)], {"mode": "Overwrite", **part})
 
 
 @dataclasses.dataclass(frozen=True)
-class Replace:
-    """Replace groups of files by others with the same rows. A group that lost a source is dropped, others commit."""
+class DropPartitions:
+    """Remove the files of a part of the table."""
 
-    groups: Sequence[Replacement]
-    name: str = "MERGE"
+    scope: Scope
+    name: str = "DROP PARTITIONS"
     needs_files: bool = True
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
-        if conflict := rows_fit(start, now):
-            return conflict
-        snapshot = _snapshot(now)
-        live = snapshot.live_files.contains(path for group in self.groups for path in group.removed_paths)
-        verdicts = [sources_live({path: live[path] for path in group.removed_paths}) for group in self.groups]
-        kept = [group for group, conflict in zip(self.groups, verdicts, strict=True) if conflict is None]
-        if not kept:
-            return next((conflict for conflict in verdicts if conflict), Conflict("there is nothing to replace"))
-        sources = pa.array({path for group in kept for path in group.removed_paths}, pa.string())
-        files = snapshot.files.filter(pc.is_in(snapshot.files["path"], value_set=sources))
-        removes = _removes(files, timestamp_ms, data_change=False)
-        adds = [msgspec.structs.replace(add, data_change=False) for group in kept for add in group.adds]
-        dropped = tuple(at for at, conflict in enumerate(verdicts) if conflict)
-        return Plan([*removes, *_with_mappings(adds, now)], {"groups": len(kept)}, dropped)
+        removes = removes_of(self.scope.files(snapshot_of(now)), timestamp_ms, data_change=True)
+        return Plan(removes, self.scope.parameters) if removes else Done(now.version)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,35 +205,7 @@ class AddDocMappings:
         return Plan([with_configuration(now.metadata, {**self.entries, **known})])
 
 
-@dataclasses.dataclass(frozen=True)
-class RecordSkip:
-    """Note that a file could not be processed; counted on what stands at the moment of the commit."""
-
-    path: str
-    reason: str
-    operation: str
-    partition_values: Mapping[str, str | None] | None
-    size: int | None
-    cooldown_ms: int
-    name: str = "SKIP"
-    needs_files: bool = True
-
-    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
-        known = _snapshot(now).skips.get(self.path)
-        skip = Skip(
-            path=self.path,
-            skip_timestamp=timestamp_ms,
-            reason=self.reason,
-            operation=self.operation,
-            partition_values=None if self.partition_values is None else dict(self.partition_values),
-            size=self.size,
-            retry_after=timestamp_ms + self.cooldown_ms,
-            skip_count=1 if known is None else known.skip_count + 1,
-        )
-        return Plan([skip], {"operation": self.operation})
-
-
-def _with_mappings(adds: Sequence[Add], now: Head) -> list[Action]:
+def with_mappings(adds: Sequence[Add], now: Head) -> list[Action]:
     """The adds by reference to their doc mappings, behind a metadata action where a mapping is new to the table."""
     slim, entries = deduplicate(adds)
     known = now.metadata.configuration
@@ -253,7 +214,7 @@ def _with_mappings(adds: Sequence[Add], now: Head) -> list[Action]:
     return [*definition, *slim]
 
 
-def _removes(files: pa.Table, timestamp_ms: int, *, data_change: bool) -> list[Remove]:
+def removes_of(files: pa.Table, timestamp_ms: int, *, data_change: bool) -> list[Remove]:
     return [
         Remove(
             path=file["path"],
@@ -269,11 +230,11 @@ def _removes(files: pa.Table, timestamp_ms: int, *, data_change: bool) -> list[R
 def _committed_before(batch: Batch | None, now: Head) -> Done | None:
     if batch is None:
         return None
-    known = _snapshot(now).transactions.get(batch.application_id)
+    known = snapshot_of(now).transactions.get(batch.application_id)
     return Done(known[1]) if known is not None and batch.batch_id <= known[0] else None
 
 
-def _snapshot(now: Head) -> Snapshot:
+def snapshot_of(now: Head) -> Snapshot:
     if not isinstance(now, Snapshot):
         raise TypeError("this operation was given a head where it needs a snapshot")
     return now

@@ -6,6 +6,7 @@ one, and keeps nothing; its answers are the same.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import logging
@@ -33,6 +34,7 @@ from indextables.log.replay import (
     head_of,
     newest_definitions,
 )
+from indextables.log.restoring import refuse_purged
 from indextables.log.segment import Segment, find_version, grow_segment, reachable_text, version_files
 from indextables.log.snapshot import Head, Snapshot
 from indextables.log.versions import VersionReader
@@ -162,7 +164,12 @@ class LogReader:
         """The table at a version, the newest by default, with its files."""
 
         def read() -> Snapshot:
-            return self._with_files(self.segment(max_staleness_seconds), version)
+            segment = self.segment(max_staleness_seconds)
+            if version is not None and version < segment.newest:
+                # Where the newest version is damaged, older ones can still be read by number.
+                with contextlib.suppress(CorruptLogError, CheckpointError):
+                    refuse_purged(version, self._head_of(segment), self.url)
+            return self._with_files(segment, version)
 
         return self._despite_clean_up(read)
 
@@ -267,6 +274,9 @@ class LogReader:
 
     def _newest_head(self) -> tuple[Segment, Head]:
         segment = self.segment()
+        return segment, self._head_of(segment)
+
+    def _head_of(self, segment: Segment) -> Head:
         if self._tip is not None and self._tip.version == segment.newest:
             self._head = head_of(self._tip)
         elif self._head is not None and self._head.version <= segment.newest:
@@ -276,7 +286,7 @@ class LogReader:
         head = self._head
         if not self._keeps:
             self._head = None
-        return segment, head
+        return head
 
     def _walk_back(self, segment: Segment) -> Head:
         base = self._chosen_base(segment, segment.newest)

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import bisect
+import datetime
 from collections.abc import Sequence
 from typing import Any
 
-from indextables.clock import format_timestamp_ms
-from indextables.errors import RetentionError
+from indextables.clock import format_timestamp_ms, parse_timestamp_ms
+from indextables.errors import ConfigError, RetentionError
 from indextables.log.reader import LogReader
 from indextables.log.segment import Segment
+
+
+def moment_ms(timestamp: str | datetime.datetime | int) -> int:
+    """A moment (ISO text, a datetime, or milliseconds) in milliseconds since 1970."""
+    if isinstance(timestamp, int):
+        return timestamp
+    if isinstance(timestamp, datetime.datetime):
+        timestamp = timestamp.isoformat()
+    try:
+        return parse_timestamp_ms(timestamp)
+    except ValueError as error:
+        raise ConfigError(
+            f"cannot read `{timestamp}` as a timestamp: {error}", hint="write it as in `2026-01-31T12:00:00Z`"
+        ) from error
 
 
 def version_at(reader: LogReader, segment: Segment, moment_ms: int) -> int:

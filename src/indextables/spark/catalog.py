@@ -20,7 +20,7 @@ from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 from indextables.config import settings
 from indextables.errors import ConfigError, IndexTablesError, TableNotFoundError
 from indextables.log.snapshot import Head, Snapshot
-from indextables.protocol.doc_mapping import without_registry
+from indextables.protocol.horizon import own_properties
 from indextables.spark import jvm
 from indextables.spark.catalog_entries import NewEntry, NewTable, is_secret, split_properties
 from indextables.spark.loading import activate
@@ -262,7 +262,7 @@ def _description(options: Mapping[str, str], plan: ScanPlan, snapshot: Snapshot)
         "version": str(snapshot.version),
         "schema": plan.spark_schema().json(),
         "partitions": list(snapshot.partition_columns),
-        "configuration": without_registry(snapshot.metadata.configuration),
+        "configuration": own_properties(snapshot.metadata.configuration),
         "secrets": [key for key in options if is_secret(key)],
         "options": {key: value for key, value in options.items() if not is_secret(key)},
     }

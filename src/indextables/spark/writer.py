@@ -33,8 +33,8 @@ from indextables.log.snapshot import Head
 from indextables.ops.incoming import incoming_batches
 from indextables.ops.split_rows import commit_splits, delete_splits, write_splits
 from indextables.protocol.actions import Add
-from indextables.protocol.doc_mapping import without_registry
 from indextables.protocol.features import NEW_TABLE_PROTOCOL, check_writable
+from indextables.protocol.horizon import own_properties
 from indextables.protocol.schema import schema_from_json, schema_to_json
 from indextables.scan.partition_choice import PartitionChoice
 from indextables.spark.options import IGNORE, SourceOptions
@@ -206,7 +206,7 @@ class TableWriter(DataSourceArrowWriter):
             return head
         if schema_from_json(wanted.schema_string) != head.schema:
             raise _other_table(log.url, "columns that may not be null")
-        if without_registry(head.metadata.configuration) != wanted.configuration:
+        if own_properties(head.metadata.configuration) != wanted.configuration:
             raise _other_table(log.url, "other properties")
         return head
 
@@ -262,7 +262,7 @@ def _head_of(log: TransactionLog, asked: SourceOptions) -> Head | None:
         )
     _check_partition_by(asked, head, log.url)
     metadata = head.metadata
-    return dataclasses.replace(head, metadata=with_configuration(metadata, without_registry(metadata.configuration)))
+    return dataclasses.replace(head, metadata=with_configuration(metadata, own_properties(metadata.configuration)))
 
 
 def _check_same(asked: SourceOptions, there: Head | None, url: str) -> None:

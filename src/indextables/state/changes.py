@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.log.base import DamagedBaseError
-from indextables.log.operations import Replace
+from indextables.log.replacing import Replace
 from indextables.log.replay import BrokenChainError, VersionFile, check_chain
 from indextables.log.snapshot import mark_at
 from indextables.protocol.actions import Add, Remove
