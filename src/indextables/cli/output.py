@@ -17,11 +17,13 @@ import msgspec
 import pyarrow as pa
 from rich.cells import cell_len
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from indextables.cli.values import Row, rows
 from indextables.clock import format_timestamp_ms
+from indextables.ops.reporting import reporting_to
 
 _NOTHING = "-"
 _GAP = "  "
@@ -100,12 +102,21 @@ def print_note(text: str) -> None:
 
 @contextlib.contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Show on standard error that something long is under way, to people who look at a terminal."""
-    if sys.stderr.isatty():
-        with Console(stderr=True, markup=False, emoji=False, highlight=False).status(Text(printable(text))):
-            yield
-    else:
+    """Show on standard error that something long is under way, to people who look at a terminal: a bar, where the work
+    tells how far it has come."""
+    if not sys.stderr.isatty():
         yield
+        return
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(printable(text), total=None)
+
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, description=printable(what), completed=done, total=total)
+
+        with reporting_to(show):
+            yield
 
 
 def printable(text: str) -> str:
