@@ -17,9 +17,11 @@ from indextables.ops.create import create
 from indextables.ops.date_histogram import date_histogram
 from indextables.ops.describe_log import describe_log
 from indextables.ops.describe_state import describe_state
+from indextables.ops.drop_partitions import drop_partitions
 from indextables.ops.histogram import histogram
 from indextables.ops.merge_jobs import list_merge_jobs
 from indextables.ops.questions import Question
+from indextables.ops.restore import restore
 from indextables.ops.search import Wanted, count, search
 from indextables.ops.skipped_files import list_skipped_files
 from indextables.ops.stats import stats
@@ -252,6 +254,10 @@ class Table:
     def _ask(self, query: str | None, where: str | None, bad_splits: str) -> Question:
         return Question(self._snapshot, self._log.config, self._opened, query=query, where=where, bad_splits=bad_splits)
 
+    def _after(self, answer: pa.Table) -> pa.Table:
+        self.refresh()
+        return answer
+
     def _moved(self, version: int) -> int:
         self.refresh()
         return version
@@ -279,13 +285,23 @@ class Table:
 
     def checkpoint(self) -> pa.Table:
         """Compact the newest version into a checkpoint, and move to it. One row: what the checkpoint holds."""
-        made = make_checkpoint(self._log)
-        self.refresh()
-        return made
+        return self._after(make_checkpoint(self._log))
 
     def compact(self) -> pa.Table:
         """Another name for `checkpoint`."""
         return self.checkpoint()
+
+    def drop_partitions(self, where: str) -> pa.Table:
+        """Remove the partitions that a predicate on partition columns is true of, also what others wrote there
+        meanwhile, and move to that version. One row: what was removed."""
+        return self._after(drop_partitions(self._log, where))
+
+    def restore(
+        self, *, version: int | None = None, timestamp: str | datetime.datetime | int | None = None
+    ) -> pa.Table:
+        """Make the table again what it was at a version or a moment, in a new version, and move to it. One row: what
+        came back and what went. It is refused where files of that version are gone."""
+        return self._after(restore(self._log, version=version, timestamp=timestamp))
 
     def merge_jobs(self) -> pa.Table:
         """The merges of this process. None run in the background yet, so there are no rows."""

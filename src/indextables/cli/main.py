@@ -25,12 +25,14 @@ from indextables.cli.checkpoint import checkpoint, compact
 from indextables.cli.count import count
 from indextables.cli.create import create
 from indextables.cli.demo import demo
+from indextables.cli.drop_partitions import drop_partitions
 from indextables.cli.files import files
 from indextables.cli.history import history
 from indextables.cli.ingest import ingest
 from indextables.cli.log import log
 from indextables.cli.options import read_pairs
 from indextables.cli.output import print_error, printable
+from indextables.cli.restore import restore
 from indextables.cli.search import search
 from indextables.cli.sql import sql
 from indextables.cli.state import state
@@ -156,5 +158,20 @@ def cli(ctx: click.Context, options: dict[str, str], verbose: bool) -> None:
     ctx.call_on_close(lambda: _logger.debug("ended after %.0f ms", (SYSTEM_CLOCK.monotonic() - started) * 1000))
 
 
-for _command in (demo, create, ingest, search, count, files, history, log, state, checkpoint, compact, sql):
+for _command in (
+    demo,
+    create,
+    ingest,
+    search,
+    count,
+    files,
+    history,
+    log,
+    state,
+    checkpoint,
+    compact,
+    drop_partitions,
+    restore,
+    sql,
+):
     cli.add_command(_command)

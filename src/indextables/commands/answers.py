@@ -49,19 +49,3 @@ MERGED = answer_schema(
     skipped_files=pa.int64(),
     message=pa.string(),
 )
-DROPPED = answer_schema(
-    table_path=pa.string(),
-    status=pa.string(),
-    partitions_dropped=pa.int64(),
-    splits_removed=pa.int64(),
-    total_size_bytes=pa.int64(),
-    message=pa.string(),
-)
-RESTORED = answer_schema(
-    table_path=pa.string(),
-    status=pa.string(),
-    restored_version=pa.int64(),
-    new_version=pa.int64(),
-    files_added=pa.int64(),
-    files_removed=pa.int64(),
-)

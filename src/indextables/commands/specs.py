@@ -19,7 +19,9 @@ from indextables.ops.caches import FLUSHED_SCHEMA, INVALIDATED_SCHEMA, flush_sea
 from indextables.ops.checkpoint import CHECKPOINT_SCHEMA, make_checkpoint
 from indextables.ops.describe_log import LOG_SCHEMA, describe_log
 from indextables.ops.describe_state import STATE_SCHEMA, describe_state
+from indextables.ops.drop_partitions import DROPPED_SCHEMA, drop_partitions
 from indextables.ops.merge_jobs import MERGE_JOBS_SCHEMA, list_merge_jobs
+from indextables.ops.restore import RESTORED_SCHEMA, restore
 from indextables.transaction_log import TransactionLog
 
 Options = Mapping[str, Any]
@@ -171,7 +173,8 @@ _ALL = (
         example="DROP INDEXTABLES PARTITIONS FROM '/data/logs' WHERE day < '2026-01-01'",
         help="Remove the partitions that a predicate is true of.",
         deed="drop partitions",
-        schema=answers.DROPPED,
+        schema=DROPPED_SCHEMA,
+        work=drop_partitions,
     ),
     Spec(
         name="restore",
@@ -179,7 +182,8 @@ _ALL = (
         example="RESTORE INDEXTABLES '/data/logs' TO VERSION 3",
         help="Make an earlier version the newest.",
         deed="restore a version",
-        schema=answers.RESTORED,
+        schema=RESTORED_SCHEMA,
+        work=restore,
     ),
     Spec(
         name="invalidate_cache",

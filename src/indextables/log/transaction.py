@@ -30,12 +30,14 @@ ENGINE = f"indextables/{__version__}"
 
 
 class CommitResult(NamedTuple):
-    """A version that holds the operation. `committed` is False where an earlier commit holds it already."""
+    """A version that holds the operation. `committed` is False where an earlier commit holds it already, and then
+    there are no `actions`."""
 
     version: int
     txn_id: str | None
     dropped_groups: tuple[int, ...] = ()
     committed: bool = True
+    actions: tuple[Action, ...] = ()
 
 
 @dataclasses.dataclass
@@ -107,7 +109,7 @@ class Transaction:
         if outcome is not Outcome.WON:
             raise _LostRaceError
         self.reader.committed(grown, advance(now, [file]), file)
-        return CommitResult(file.version, self._txn_id, plan.dropped_groups)
+        return CommitResult(file.version, self._txn_id, plan.dropped_groups, actions=tuple(file.actions))
 
     def _commit_info(self, now: Head, plan: Plan, actions: Sequence[Action], timestamp_ms: int) -> CommitInfo:
         assert self._start is not None  # noqa: S101 - set by the attempt that asks

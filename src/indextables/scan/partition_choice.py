@@ -37,6 +37,11 @@ class PartitionChoice:
                     else "the table has no partition columns",
                 )
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the predicate names."""
+        return [column.name for column in bound_columns(self._bound)]
+
     def files(self, snapshot: Snapshot) -> pa.Table:
         """Those of a snapshot's files that hold the chosen partitions."""
         return snapshot.files.filter(self._mask(snapshot.files))

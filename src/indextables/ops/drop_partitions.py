@@ -1,0 +1,45 @@
+"""Drop partitions: the files of all partitions that a predicate is true of are removed, in one version."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from indextables.errors import SchemaError
+from indextables.log.operations import DropPartitions
+from indextables.ops.answers import answer_schema, one_row
+from indextables.protocol.actions import Remove
+from indextables.scan.partition_choice import PartitionChoice
+from indextables.scan.scopes import scope_of_predicate
+from indextables.transaction_log import TransactionLog
+
+DROPPED_SCHEMA = answer_schema(
+    table_path=pa.string(),
+    status=pa.string(),
+    partitions_dropped=pa.int64(),
+    splits_removed=pa.int64(),
+    total_size_bytes=pa.int64(),
+    message=pa.string(),
+)
+
+
+def drop_partitions(log: TransactionLog, where: str) -> pa.Table:
+    """Remove the partitions that a predicate on partition columns is true of, also what others wrote there meanwhile.
+    The files stay for time travel until a purge."""
+    choice = PartitionChoice(where, log.reader.head()[1])
+    if not choice.columns:
+        raise SchemaError(
+            f"cannot drop partitions by `{where}` because it names no partition column",
+            hint="to remove all rows, overwrite the table with none",
+        )
+    result = log.commit(DropPartitions(scope_of_predicate(where, [])))
+    removed = [action for action in result.actions if isinstance(action, Remove)]
+    partitions = {tuple(sorted((action.partition_values or {}).items())) for action in removed}
+    row = {
+        "table_path": log.url,
+        "status": "SUCCESS" if removed else "NO_ACTION",
+        "partitions_dropped": len(partitions),
+        "splits_removed": len(removed),
+        "total_size_bytes": sum(action.size or 0 for action in removed),
+        "message": f"removed in version {result.version}" if removed else "no partition of the table is chosen",
+    }
+    return one_row(DROPPED_SCHEMA, row)
