@@ -24,6 +24,7 @@ from indextables.log.snapshot import Head, Snapshot
 from indextables.log.time_travel import version_at
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.file_table import FILES_SCHEMA, AddedFile, files_table
+from indextables.protocol.horizon import horizon_of
 from indextables.protocol.version_file import mark_of
 from indextables.transaction_log import TransactionLog
 
@@ -157,6 +158,9 @@ class AddedRows:
     def _read(self, versions: range) -> list[VersionFile]:
         """Version files, each of which the one behind it stands on: a file that took the place of one that was cleaned
         up is noticed."""
+        known = self._log.reader.known_head() or self._log.reader.head()
+        if versions.start < horizon_of(known[1].metadata.configuration):
+            raise self._gone(versions.start)  # files that it adds may have been purged
         newest = self._log.reader.segment(max_staleness_seconds=float("inf")).newest
         has_follower = versions.stop <= newest
         files = self._log.reader.read_versions(range(versions.start, versions.stop + has_follower))
@@ -201,7 +205,7 @@ class AddedRows:
 
     def _gone(self, version: int) -> RetentionError:
         return RetentionError(
-            f"cannot follow `{self._log.url}` from version {version} because that version has been cleaned up",
+            f"cannot follow `{self._log.url}` from version {version} because that version has been cleaned up or purged",
             hint="rows may be missing between it and what is there now: start anew with another `checkpointLocation`, "
             "and keep versions longer, by `logRetention.duration`, than a stream may stand still",
         )
