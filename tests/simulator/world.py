@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 import uuid
 from collections.abc import Callable
 
@@ -52,6 +53,11 @@ class Archive(AgingStore):
         version = parse_version_key(key)
         if version is not None:
             self._world.created.append(Created(version, data, self._actor, self._world.clock.now_ms()))
+
+    def put(self, key: str, data: bytes) -> None:
+        super().put(key, data)
+        if key.endswith(".split"):
+            self._world.splits[key] = data
 
     def delete(self, key: str, *, with_directory: bool = False) -> None:
         self._inner.delete(key, with_directory=with_directory)
@@ -124,11 +130,14 @@ class World:
         self.real_states = False
         self.options: dict[str, object] = {}
         self.sweepers: set[str] = set()
+        self.splits: dict[str, bytes] = {}
 
     def store(self, name: str, allowed: set[Fault] | None = None) -> FaultyStore:
         """A store for one actor. Every call is a place where others may go on."""
 
         def script(call: Call) -> Fault:
+            if threading.current_thread() is not threading.main_thread():
+                return Fault.NONE  # a part of a split, read beside others: it never changes
             self.wait(0.001)
             fault = self._choose(call, allowed)
             said = "" if fault is Fault.NONE else f"  [{fault.value}]"
@@ -208,6 +217,7 @@ _POSSIBLE = {
         Fault.DIES_AFTER,
         Fault.TORN,
     },
+    "put": {Fault.UNAVAILABLE, Fault.ANSWER_LOST, Fault.DIES_BEFORE, Fault.DIES_AFTER},
     "list": _READ | {Fault.STALE},
     "delete": {Fault.UNAVAILABLE, Fault.ANSWER_LOST, Fault.DIES_BEFORE, Fault.DIES_AFTER},
 }
