@@ -131,18 +131,18 @@ def open_log(world: World, store, **options) -> it.TransactionLog:
 
 def _note_clean_ups(world: World, log: it.TransactionLog) -> None:
     """A version that its own creator cleans up is not one that it takes back."""
-    cleaner = log._checkpointer._cleaner
-    run = cleaner.run
+    cleaner = log.checkpointer.cleaner
+    carry_out = cleaner._carry_out
 
-    def noted(config):
+    def noted(*arguments, **options):
         actor = world.current
         world.sweepers.add(actor)
         try:
-            return run(config)
+            return carry_out(*arguments, **options)
         finally:
             world.sweepers.discard(actor)
 
-    cleaner.run = noted
+    cleaner._carry_out = noted
 
 
 def writer(world: World, book: Book, name: str, num_operations: int, kinds: Sequence[str]):
