@@ -35,6 +35,7 @@ NAMES = (
     "aggregate",
     "cold-split",
     "rare-term",
+    "merge",
     *_SPARK_NAMES,
 )
 _SHARED = "shared"
@@ -119,6 +120,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         growth,
         indexing,
         listing,
+        merging,
         opening,
         parallel,
         partition,
@@ -146,6 +148,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         "aggregate": aggregating.run,
         "cold-split": cold_split.run,
         "rare-term": rare_term.run,
+        "merge": merging.run,
     }
 
 

@@ -41,6 +41,8 @@ class Sizes:
     num_searches: int = 5
     num_splits: int = 200
     num_rows_by_split: tuple[int, ...] = (2_500, 20_000, 50_000)
+    num_splits_merged: int = 64
+    num_rows_merged: int = 20_000
     cold_split_mb: float = 100
     num_spark_rows: int = 10_000_000
     num_splits_loaded: int = 5_000
@@ -67,6 +69,8 @@ QUICK = Sizes(
     num_searches=1,
     num_splits=4,
     num_rows_by_split=(250, 400),
+    num_splits_merged=4,
+    num_rows_merged=250,
     cold_split_mb=0.2,
     num_spark_rows=3_000,
     num_splits_loaded=300,

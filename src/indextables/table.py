@@ -19,6 +19,7 @@ from indextables.ops.describe_log import describe_log
 from indextables.ops.describe_state import describe_state
 from indextables.ops.drop_partitions import drop_partitions
 from indextables.ops.histogram import histogram
+from indextables.ops.merge import merge_splits
 from indextables.ops.merge_jobs import list_merge_jobs
 from indextables.ops.questions import Question
 from indextables.ops.restore import restore
@@ -302,6 +303,30 @@ class Table:
         """Make the table again what it was at a version or a moment, in a new version, and move to it. One row: what
         came back and what went. It is refused where files of that version are gone."""
         return self._after(restore(self._log, version=version, timestamp=timestamp))
+
+    def merge_splits(
+        self,
+        *,
+        where: str | None = None,
+        target_size: int | str | None = None,
+        max_dest_splits: int | None = None,
+        max_source_splits_per_merge: int | None = None,
+        dry_run: bool = False,
+    ) -> pa.Table:
+        """Make few large splits of many small ones, and move to the version that has them. The rows stay the same.
+
+        `where` is a predicate on partition columns, `target_size` a number of bytes or a text such as `"1G"`. One row:
+        what was merged, and what could not be.
+        """
+        answer = merge_splits(
+            self._log,
+            where=where,
+            target_size=target_size,
+            max_dest_splits=max_dest_splits,
+            max_source_splits_per_merge=max_source_splits_per_merge,
+            dry_run=dry_run,
+        )
+        return self._after(answer)
 
     def merge_jobs(self) -> pa.Table:
         """The merges of this process. None run in the background yet, so there are no rows."""

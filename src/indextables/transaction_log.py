@@ -71,6 +71,7 @@ class TransactionLog:
         self._config = Config.resolve(options=options or {}, session=session or {})
         self._arguments = (os.fspath(url), dict(options or {}), dict(session or {}))
         self._clock = clock
+        self._is_portable = store is None and clock is SYSTEM_CLOCK
         self._store = store if store is not None else open_store(os.fspath(url), self._config)
         self._metrics = LogMetrics()
         states = StateReader(self._store, self._config, pools)
@@ -111,6 +112,11 @@ class TransactionLog:
     def clock(self) -> Clock:
         """The time of this handle, for the rooms above."""
         return self._clock
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether a copy in another process would do the same: not with a store or a clock of the caller's own."""
+        return self._is_portable
 
     @property
     def checkpointer(self) -> Checkpointer | None:

@@ -91,6 +91,10 @@ _FIGURES = [
     ("rare-term: in 1 of 4 splits of 250 rows, first search", None),
     ("rare-term: in 1 of 4 splits of 400 rows, fetched", "all splits whole"),
     ("rare-term: in 1 of 4 splits of 400 rows, first search", None),
+    ("merge: 4 splits of 250 rows", "indexing the rows again"),
+    ("merge: 4 splits of 250 rows, size", "indexing the rows again"),
+    ("merge: 4 splits of 250 rows, first count after it", "indexing the rows again"),
+    ("merge: 4 splits of 250 rows, planning 300 files", None),
 ]
 
 

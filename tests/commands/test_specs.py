@@ -35,8 +35,9 @@ COLUMNS = {
 
 @pytest.fixture
 def table(tmp_path):
-    table = it.Table.create(tmp_path / "table", pa.schema([("message", pa.string())]), indexing={"message": "text"})
-    table.append(pa.table({"message": ["one error", "two"]}))
+    schema = pa.schema([("message", pa.string()), ("day", pa.string())])
+    table = it.Table.create(tmp_path / "table", schema, partition_by=("day",), indexing={"message": "text"})
+    table.append(pa.table({"message": ["one error", "two"], "day": ["2026-01-31", "2026-01-31"]}))
     return table
 
 

@@ -68,6 +68,7 @@ DEFAULTS: dict[str, object] = {
     "purgeOnWrite.triggerAfterWrites": 0,
     "purgeOnWrite.splitRetentionHours": 168,
     "purgeOnWrite.txLogRetentionHours": 720,
+    "merge.batchSize": None,
     "merge.maxSourceSplitsPerMerge": 1000,
     "merge.skipSplitThreshold": 0.45,
     "merge.targetSize": 5 << 30,

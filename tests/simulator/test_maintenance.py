@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from indextables.ops.fsck import fsck
 from tests.simulator.actors import open_log
 from tests.simulator.maintenance import (
     MAINTAINED,
@@ -26,7 +27,6 @@ from tests.simulator.world import Archive, World, lineage
 import indextables as it
 from indextables.errors import IndexTablesError, RetentionError
 from indextables.log.restoring import MoveHorizon
-from indextables.ops.fsck import fsck
 from indextables.protocol.horizon import horizon_of
 from indextables.store.faulty import Fault
 

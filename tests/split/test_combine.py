@@ -6,10 +6,12 @@ import contextlib
 import itertools
 import logging
 import os
+import pickle
 import tempfile
 from collections.abc import Iterator, Sequence
 from unittest import mock
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,10 +21,10 @@ from tests.split.query.query_oracle import evaluate
 from tests.split.query.test_query_rows import ROWS, TREES
 
 from indextables.config import Config
-from indextables.errors import ConfigError, CorruptSplitError, SchemaError, StorageError
+from indextables.errors import ConfigError, CorruptSplitError, ObjectNotFoundError, SchemaError, StorageError
 from indextables.protocol.actions import Add
 from indextables.split import combined_index, writer
-from indextables.split.combine import combine_splits
+from indextables.split.combine import BadSourcesError, combine_splits
 from indextables.split.index_cache import IndexCache
 from indextables.split.query import parse_query
 from indextables.split.searcher import SplitSearcher
@@ -199,9 +201,11 @@ def test_damaged_rows_are_named_and_leave_nothing(place, by_segments) -> None:
     before = place.paths()
     _flip(place, sources[1], 10)
     adds: list[Add] = []
-    with any_segments() if by_segments else contextlib.nullcontext(), pytest.raises(CorruptSplitError) as error:
+    with any_segments() if by_segments else contextlib.nullcontext(), pytest.raises(BadSourcesError) as error:
         combine_splits(place.store, sources, SCHEMA, place.config, adds=adds)
     assert sources[1].path in str(error.value)
+    assert {path: type(cause) for path, cause in error.value.causes.items()} == {sources[1].path: CorruptSplitError}
+    assert pickle.loads(pickle.dumps(error.value)).causes.keys() == {sources[1].path}
     assert (adds, place.paths(), os.listdir(place.building)) == ([], before, [])
 
 
@@ -261,8 +265,45 @@ def test_what_cannot_be_combined_is_refused(place) -> None:
     with pytest.raises(ConfigError, match="none is named"):
         combine_splits(place.store, [], SCHEMA, place.config)
     source = place.write(SOME_ROWS[:3])
-    with pytest.raises(SchemaError, match=source.path):
+    with pytest.raises(BadSourcesError, match=source.path) as error:
         combine_splits(place.store, [source], SCHEMA.remove(0), Config.resolve())
+    assert [type(cause) for cause in error.value.causes.values()] == [SchemaError]
+
+
+def test_all_sources_that_cannot_be_opened_are_named_at_once(place) -> None:
+    sources = [place.write(SOME_ROWS[start : start + 10]) for start in range(0, 50, 10)]
+    os.remove(os.path.join(place.root, sources[0].path))
+    os.truncate(os.path.join(place.root, sources[2].path), 100)
+    miscounted = msgspec.structs.replace(sources[4], num_records=11)
+    with pytest.raises(BadSourcesError, match="and 2 more") as error:
+        place.combine(*sources[:4], miscounted)
+    assert {path: type(cause) for path, cause in error.value.causes.items()} == {
+        sources[0].path: ObjectNotFoundError,
+        sources[2].path: CorruptSplitError,
+        sources[4].path: CorruptSplitError,
+    }
+    assert "it has 10 rows and the log says 11" in str(error.value.causes[sources[4].path])
+
+
+def test_a_count_that_the_log_does_not_know_is_no_error(place) -> None:
+    sources = [msgspec.structs.replace(place.write(rows), num_records=None) for rows in (SOME_ROWS[:5], SOME_ROWS[5:9])]
+    assert place.combine(*sources).num_records == 9
+
+
+def test_an_index_that_cannot_be_fetched_is_made_again(place) -> None:
+    sources = [place.write(SOME_ROWS[:30]), place.write(SOME_ROWS[30:])]
+    starts = {member.offset for member in place.open(sources[1]).directory.members}
+
+    class Failing(MeteredStore):
+        def get_ranges(self, key, ranges):
+            if key == sources[1].path and starts & {start for start, _ in ranges}:
+                raise StorageError("the store is busy")
+            return super().get_ranges(key, ranges)
+
+    with any_segments():
+        found = place.combine(*sources, store=Failing(place.store))
+    assert place.segments(found) == [(0, 90)]
+    assert place.rows(found) == SOME_ROWS
 
 
 def test_a_lock_file_that_comes_back_is_removed_too(place, monkeypatch) -> None:

@@ -30,6 +30,7 @@ from indextables.cli.files import files
 from indextables.cli.history import history
 from indextables.cli.ingest import ingest
 from indextables.cli.log import log
+from indextables.cli.merge import merge
 from indextables.cli.options import read_pairs
 from indextables.cli.output import print_error, printable
 from indextables.cli.restore import restore
@@ -170,6 +171,7 @@ for _command in (
     state,
     checkpoint,
     compact,
+    merge,
     drop_partitions,
     restore,
     sql,

@@ -39,13 +39,3 @@ REPAIRED = answer_schema(
     missing_splits=pa.int64(),
     status=pa.string(),
 )
-MERGED = answer_schema(
-    table_path=pa.string(),
-    status=pa.string(),
-    merged_files=pa.int64(),
-    merge_groups=pa.int64(),
-    original_size_bytes=pa.int64(),
-    merged_size_bytes=pa.int64(),
-    skipped_files=pa.int64(),
-    message=pa.string(),
-)

@@ -20,6 +20,7 @@ from indextables.ops.checkpoint import CHECKPOINT_SCHEMA, make_checkpoint
 from indextables.ops.describe_log import LOG_SCHEMA, describe_log
 from indextables.ops.describe_state import STATE_SCHEMA, describe_state
 from indextables.ops.drop_partitions import DROPPED_SCHEMA, drop_partitions
+from indextables.ops.merge import MERGED_SCHEMA, merge_splits
 from indextables.ops.merge_jobs import MERGE_JOBS_SCHEMA, list_merge_jobs
 from indextables.ops.restore import RESTORED_SCHEMA, restore
 from indextables.transaction_log import TransactionLog
@@ -165,7 +166,8 @@ _ALL = (
         example="MERGE SPLITS '/data/logs' WHERE day = '2026-01-31' TARGET SIZE 1G",
         help="Make few large splits of many small ones.",
         deed="merge splits",
-        schema=answers.MERGED,
+        schema=MERGED_SCHEMA,
+        work=merge_splits,
     ),
     Spec(
         name="drop_partitions",

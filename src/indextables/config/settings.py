@@ -194,6 +194,12 @@ MERGE_MAX_SOURCE_SPLITS_PER_MERGE = whole(
 MERGE_SKIP_SPLIT_THRESHOLD = ratio(
     "merge.skipSplitThreshold", "A split that already has this share of the target size is not merged.", default=0.45
 )
+MERGE_BATCH_SIZE = Setting[int | None](
+    "merge.batchSize",
+    Maybe(Int(low=1), "none"),
+    None,
+    "New splits of a merge that are committed in one version; with `none` all of them are.",
+)
 MERGE_ON_WRITE_ENABLED = switch(
     "mergeOnWrite.enabled", "Merge splits after writes, without being asked.", default=False
 )

@@ -59,15 +59,17 @@ class Replace:
     """Replace groups of files by others with the same rows. A group that lost a source is dropped, others commit.
 
     `skips` are noted of files that could not be replaced, in the same version; of those that are gone, nothing is.
+    `made_for` is what the new files were written for, where that was read before the commit began; it must fit still.
     """
 
     groups: Sequence[Replacement]
     skips: Sequence[RecordSkip] = ()
+    made_for: Head | None = None
     name: str = "MERGE"
     needs_files: bool = True
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
-        if conflict := rows_fit(start, now):
+        if conflict := rows_fit(self.made_for or start, now):
             return conflict
         snapshot = snapshot_of(now)
         sources = [path for group in self.groups for path in group.removed_paths]

@@ -68,8 +68,8 @@ def extract_members(members: Sequence[Member], into: str, key: str, read: ReadRa
     """
     for member in members:
         os.close(os.open(_path(into, member), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-    work = functools.partial(_extract_piece, into=into, key=key, read=read)
-    SHARED_POOLS.map(_EXTRACTING, work, list(_parts(members)), workers=_READERS)
+    work = functools.partial(_extract_run, into=into, key=key, read=read)
+    SHARED_POOLS.map(_EXTRACTING, work, list(_runs(members)), workers=_READERS)
     return {member.name: member.raw_crc32 for member in members}
 
 
@@ -80,6 +80,10 @@ class _Part(NamedTuple):
     piece: Piece
     start: int
     raw_start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.piece.length
 
 
 def _packed_pieces(path: str) -> Iterator[tuple[bytes, bytes]]:
@@ -103,9 +107,28 @@ def _parts(members: Sequence[Member]) -> Iterator[_Part]:
             raw_start += piece.raw_length
 
 
-def _extract_piece(part: _Part, *, into: str, key: str, read: ReadRanges) -> None:
+def _runs(members: Sequence[Member]) -> Iterator[list[_Part]]:
+    """Pieces that stand side by side, as many together as one read is to fetch: an index of many segments has hundreds
+    of small files."""
+    run: list[_Part] = []
+    for part in _parts(members):
+        if run and (part.start != run[-1].end or part.end - run[0].start > _PIECE_BYTES):
+            yield run
+            run = []
+        run.append(part)
+    if run:
+        yield run
+
+
+def _extract_run(run: Sequence[_Part], *, into: str, key: str, read: ReadRanges) -> None:
+    start = run[0].start
+    (stored,) = read([(start, run[-1].end)])
+    for part in run:
+        _extract_piece(part, memoryview(stored)[part.start - start : part.end - start], into=into, key=key)
+
+
+def _extract_piece(part: _Part, stored: memoryview, *, into: str, key: str) -> None:
     name, piece = part.member.name, part.piece
-    (stored,) = read([(part.start, part.start + piece.length)])
     check_crc(stored, piece.crc32, key, f"its member `{name}`")
     handle = os.open(_path(into, part.member), os.O_WRONLY | os.O_NOFOLLOW)
     try:
@@ -114,14 +137,14 @@ def _extract_piece(part: _Part, *, into: str, key: str, read: ReadRanges) -> Non
         os.close(handle)
 
 
-def _unpack(stored: bytes, piece: Piece, name: str, key: str) -> pa.Buffer:
+def _unpack(stored: bytes | memoryview, piece: Piece, name: str, key: str) -> pa.Buffer:
     try:
         return pa.Codec("zstd").decompress(stored, piece.raw_length)
     except (pa.ArrowException, OSError) as error:
         raise corrupt(key, f"its member `{name}` cannot be unpacked ({error})") from error
 
 
-def _write_at(handle: int, data: bytes | pa.Buffer, offset: int) -> None:
+def _write_at(handle: int, data: memoryview | pa.Buffer, offset: int) -> None:
     view = memoryview(data)
     while view:
         written = os.pwrite(handle, view, offset)
