@@ -102,6 +102,7 @@ PUBLIC = {
     "enable",
     "errors",
     "read",
+    "repair",
     "spark",
     "sql",
 }

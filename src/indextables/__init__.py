@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from indextables import errors, spark
 from indextables._version import __version__
+from indextables.ops.repair import repair
 from indextables.protocol import actions
 from indextables.split.snippets import Snippet
 from indextables.table import Table
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
     from indextables.spark.reading import read
     from indextables.spark.statements import sql
 
-__all__ = ["Snippet", "Table", "TransactionLog", "__version__", "actions", "enable", "errors", "read", "spark", "sql"]
+__all__ = [
+    "Snippet",
+    "Table",
+    "TransactionLog",
+    "__version__",
+    "actions",
+    "enable",
+    "errors",
+    "read",
+    "repair",
+    "spark",
+    "sql",
+]
 
 
 def __getattr__(name: str) -> Any:

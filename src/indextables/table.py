@@ -18,6 +18,7 @@ from indextables.ops.date_histogram import date_histogram
 from indextables.ops.describe_log import describe_log
 from indextables.ops.describe_state import describe_state
 from indextables.ops.drop_partitions import drop_partitions
+from indextables.ops.fsck import fsck
 from indextables.ops.histogram import histogram
 from indextables.ops.merge import merge_splits
 from indextables.ops.merge_jobs import list_merge_jobs
@@ -283,6 +284,11 @@ class Table:
     def state(self) -> pa.Table:
         """One row: the newest state or checkpoint, what it holds, and whether it should be compacted."""
         return describe_state(self._log)
+
+    def fsck(self, *, deep: bool = True) -> pa.Table:
+        """A row per problem with the table's files; none where all that it needs is there and right. Every byte of the
+        live splits is read, unless `deep` is false. Nothing is changed."""
+        return fsck(self._log, deep=deep)
 
     def checkpoint(self) -> pa.Table:
         """Compact the newest version into a checkpoint, and move to it. One row: what the checkpoint holds."""

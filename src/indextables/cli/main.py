@@ -27,12 +27,14 @@ from indextables.cli.create import create
 from indextables.cli.demo import demo
 from indextables.cli.drop_partitions import drop_partitions
 from indextables.cli.files import files
+from indextables.cli.fsck import fsck
 from indextables.cli.history import history
 from indextables.cli.ingest import ingest
 from indextables.cli.log import log
 from indextables.cli.merge import merge
 from indextables.cli.options import read_pairs
 from indextables.cli.output import print_error, printable
+from indextables.cli.repair import repair
 from indextables.cli.restore import restore
 from indextables.cli.search import search
 from indextables.cli.sql import sql
@@ -174,6 +176,8 @@ for _command in (
     merge,
     drop_partitions,
     restore,
+    fsck,
+    repair,
     sql,
 ):
     cli.add_command(_command)

@@ -30,12 +30,3 @@ PURGED = answer_schema(
     duration_ms=pa.int64(),
     message=pa.string(),
 )
-REPAIRED = answer_schema(
-    source_path=pa.string(),
-    target_path=pa.string(),
-    source_version=pa.int64(),
-    total_splits=pa.int64(),
-    valid_splits=pa.int64(),
-    missing_splits=pa.int64(),
-    status=pa.string(),
-)

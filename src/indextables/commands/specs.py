@@ -22,6 +22,7 @@ from indextables.ops.describe_state import STATE_SCHEMA, describe_state
 from indextables.ops.drop_partitions import DROPPED_SCHEMA, drop_partitions
 from indextables.ops.merge import MERGED_SCHEMA, merge_splits
 from indextables.ops.merge_jobs import MERGE_JOBS_SCHEMA, list_merge_jobs
+from indextables.ops.repair import REPAIR_SCHEMA, repair
 from indextables.ops.restore import RESTORED_SCHEMA, restore
 from indextables.transaction_log import TransactionLog
 
@@ -70,6 +71,12 @@ def _history(log: TransactionLog, *, limit: int | None = None) -> pa.Table:
 
 def _merge_jobs(url: str | None, options: Options) -> pa.Table:
     return list_merge_jobs()
+
+
+def _repair(url: str | None, options: Options, *, target_url: str | None = None) -> pa.Table:
+    if url is None:
+        raise ConfigError("cannot repair a transaction log because no table is named")
+    return repair(url, target_url, options)
 
 
 def _invalidate_cache(url: str | None, options: Options) -> pa.Table:
@@ -158,7 +165,9 @@ _ALL = (
         example="REPAIR INDEXFILES TRANSACTION LOG '/data/logs' AT LOCATION '/data/mended'",
         help="Check a log against its splits, and write a clean one.",
         deed="repair a transaction log",
-        schema=answers.REPAIRED,
+        schema=REPAIR_SCHEMA,
+        work=_repair,
+        needs_table=False,
     ),
     Spec(
         name="merge_splits",

@@ -227,7 +227,7 @@ def _limits(
 
 def _workers(log: TransactionLog, groups: Sequence[MergeGroup]) -> Workers:
     """Who merges the groups: little of it is done here before processes would have started."""
-    workers = workers_for(log.reader.store) if log.is_portable else InlineWorkers()
+    workers = workers_for(log)
     is_little = sum(group.num_bytes for group in groups) < _LEAST_BYTES_FOR_PROCESSES
     return InlineWorkers() if is_little and isinstance(workers, LocalWorkers) else workers
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from indextables.errors import IndexTablesError
-from indextables.store import ObjectStore
+from indextables.transaction_log import TransactionLog
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -88,11 +88,12 @@ def working_with(workers: Workers) -> Iterator[None]:
         _chosen.reset(token)
 
 
-def workers_for(store: ObjectStore) -> Workers:
-    """Who works on the objects of a store: those in memory are out of reach for everybody else."""
+def workers_for(log: TransactionLog) -> Workers:
+    """Who works on the splits of a table. What is in memory, or behind a store of the caller's own, is out of reach for
+    everybody else."""
+    if not log.is_portable or log.url.startswith("memory:"):
+        return InlineWorkers()
     if (chosen := _chosen.get()) is not None:
         return chosen
-    if store.location.url.startswith("memory:"):
-        return InlineWorkers()
     offered = (provider() for provider in _providers)
     return next((workers for workers in offered if workers is not None), LocalWorkers())

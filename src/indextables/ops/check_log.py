@@ -1,0 +1,254 @@
+"""The files of a log held against each other: versions, states and checkpoints, manifests, and the hint.
+
+The versions are folded in order, and every checkpoint is compared with what they add up to, as far as they are there.
+On the way it is noted which files any version names that can still be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from indextables.errors import CheckpointError, ConfigError, CorruptLogError, ObjectNotFoundError
+from indextables.log.replay import BrokenChainError, VersionFile, check_chain, fold, newest_definitions
+from indextables.log.segment import find_version
+from indextables.log.snapshot import Snapshot, mark_at
+from indextables.ops.check_checkpoints import CheckpointReader
+from indextables.ops.snapshot_differences import snapshot_differences
+from indextables.protocol.actions import Add, Remove
+from indextables.protocol.last_checkpoint import decode_last_checkpoint
+from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY, version_key
+from indextables.protocol.version_file import mark_of
+from indextables.state.retention import Listing
+from indextables.transaction_log import TransactionLog
+
+ERROR, WARNING = "error", "warning"
+_LOOKS = 5
+_VERSIONS_AT_ONCE = 100
+
+
+class Problem(NamedTuple):
+    """Something that is wrong with a table."""
+
+    severity: str
+    check: str
+    version: int | None
+    path: str | None
+    problem: str
+
+
+class NamedFile(NamedTuple):
+    """A file that a version names: its size, and the last version that it is live in, None while it is live."""
+
+    size: int
+    last_version: int | None
+
+
+class CheckedLog(NamedTuple):
+    """What was found, how much was looked at, and every file of a version from the horizon on."""
+
+    problems: list[Problem]
+    num_versions: int
+    num_checkpoints: int
+    files: dict[str, NamedFile]
+
+
+def check_log(log: TransactionLog, horizon: int) -> CheckedLog:
+    """Check every file of the log; again from the start where a clean-up took files away in the middle."""
+    store = log.reader.store
+    for _ in range(_LOOKS):
+        listing = Listing.of(store.list(LOG_DIRECTORY))
+        checked = _LogCheck(log, listing, horizon).run()
+        there = {meta.key for meta in store.list(LOG_DIRECTORY)} if checked.problems else listing.objects.keys()
+        if listing.objects.keys() <= there:
+            break
+        log.invalidate_cache()
+    return checked
+
+
+class _LogCheck:
+    """One look at a log."""
+
+    def __init__(self, log: TransactionLog, listing: Listing, horizon: int) -> None:
+        if log.states is None:
+            raise ConfigError(f"cannot check the states of `{log.url}` because they are made by somebody else")
+        self._reader = log.reader
+        self._listing = listing
+        self._horizon = horizon
+        self._checkpoints = CheckpointReader(log.reader.store, log.states, listing)
+        self._replay = _Replay()
+        self._problems: list[Problem] = []
+        self._files: dict[str, NamedFile] = {}
+        self._follows = False
+        self._noted = -1
+        self._last: VersionFile | None = None
+
+    def run(self) -> CheckedLog:
+        listing = self._listing
+        for version in sorted({*listing.versions, *listing.checkpoints}):
+            file = self._read_version(version) if version in listing.versions else None
+            self._advance(version, file)
+            self._check_checkpoints(version)
+            self._note_files(version, file)
+        self._check_holes()
+        self._check_hint()
+        return CheckedLog(self._problems, len(listing.versions), self._checkpoints.num_read, self._files)
+
+    def _read_version(self, version: int) -> VersionFile | None:
+        try:
+            return self._reader.read_version(version)
+        except CorruptLogError as error:
+            self._tell(ERROR, "version", version, version_key(version), error.message)
+        except ObjectNotFoundError:
+            self._tell(ERROR, "version", version, version_key(version), "it is missing")
+        return None
+
+    def _advance(self, version: int, file: VersionFile | None) -> None:
+        """Take a version into the replay where it follows what is there; else begin again at the next checkpoint."""
+        before, self._last = self._last, file
+        if file is None or not (version == 0 or self._replay.version == version - 1):
+            self._restart()
+            return
+        if version == 0 and newest_definitions(file.actions)[0] is None:
+            self._tell(ERROR, "version", 0, version_key(0), "it holds no metadata")
+            self._restart()
+            return
+        try:
+            if before is not None and before.version == version - 1:
+                check_chain(before.version, mark_of(before.actions), file)
+            self._replay.add(file)
+        except BrokenChainError as error:
+            # A writer that slept and died may leave a version where one was cleaned up, below the oldest checkpoint.
+            is_left_over = 0 not in self._listing.versions and version in self._listing.checkpoints
+            severity = WARNING if is_left_over else ERROR
+            self._tell(severity, "version", version, version_key(version), error.message)
+            self._restart()
+
+    def _restart(self) -> None:
+        self._replay = _Replay()
+        self._follows = False
+
+    def _check_checkpoints(self, version: int) -> None:
+        """Every checkpoint of a version, of whatever format."""
+        for found in self._checkpoints.read(version):
+            for finding in found.findings:
+                self._tell(ERROR, finding.check, version, finding.path, finding.problem)
+            if found.snapshot is None:
+                continue
+            if not self._stands_for(version, found.snapshot):
+                self._tell(WARNING, "checkpoint", version, found.path, "it stands for another transaction than the log")
+            elif self._replay.version == version:
+                for text in snapshot_differences(found.snapshot, self._replay.snapshot()):
+                    self._tell(ERROR, "checkpoint", version, found.path, text)
+            else:
+                self._replay = _Replay(found.snapshot)
+
+    def _stands_for(self, version: int, snapshot: Snapshot) -> bool:
+        """Whether a checkpoint is of this log. One that names its transaction and has no version is left over from an
+        earlier table, unless that version was cleaned up."""
+        if not snapshot.txn_id:
+            return True
+        if version not in self._listing.versions:
+            return version < max(self._listing.versions, default=-1)
+        if self._last is None:
+            return True
+        return mark_of(self._last.actions) in (None, snapshot.txn_id)
+
+    def _note_files(self, version: int, file: VersionFile | None) -> None:
+        """Note the files of a version that can be read: all of them at first, then what each version changes."""
+        if version < self._horizon or self._replay.version != version:
+            return
+        if not self._follows:
+            self._follows = True
+            self._begin_files(self._replay.snapshot())
+        elif file is not None:
+            for action in file.actions:
+                if isinstance(action, Add):
+                    self._files[action.path] = NamedFile(action.size, None)
+                elif isinstance(action, Remove) and action.path in self._files:
+                    self._files[action.path] = self._files[action.path]._replace(last_version=version - 1)
+
+        self._noted = version
+
+    def _begin_files(self, snapshot: Snapshot) -> None:
+        """Note all files of a version; what was live before and is not now went at some version between."""
+        sizes = dict(zip(snapshot.files["path"].to_pylist(), snapshot.files["size"].to_pylist(), strict=True))
+        for path, known in self._files.items():
+            if path not in sizes and known.last_version is None:
+                self._files[path] = known._replace(last_version=self._noted)
+        self._files.update({path: NamedFile(size, None) for path, size in sizes.items()})
+
+    def _check_holes(self) -> None:
+        """Versions that are missing while later ones are there. Clean-up leaves none but below the oldest that stays,
+        and keeps version 0 for states that do not hold the table's definitions."""
+        versions = sorted(self._listing.versions)
+        runs = list(_runs(versions))
+        for run in runs[:-1]:
+            missing = run[-1] + 1
+            is_covered = any(version >= missing for version in self._listing.checkpoints)
+            is_kept = run == [0] and self._checkpoints.needs_version_0
+            is_left_over = len(run) == 1 and run != [0]
+            if is_covered and (is_kept or is_left_over):
+                continue
+            if find_version(self._reader.store, missing) is None:
+                text = "it is missing while earlier and later versions are there"
+                self._tell(ERROR, "version", missing, version_key(missing), text)
+        if versions and versions[0] > 0 and not self._listing.checkpoints:
+            self._tell(ERROR, "version", 0, version_key(0), "it is missing, and no checkpoint stands in its place")
+
+    def _check_hint(self) -> None:
+        key = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"
+        if key not in self._listing.objects:
+            return
+        try:
+            hint = decode_last_checkpoint(self._reader.store.get(key), key)
+        except CheckpointError as error:
+            self._tell(WARNING, "hint", None, key, error.message)
+            return
+        known = self._checkpoints.num_files.get(hint.version)
+        if hint.version not in self._listing.checkpoints:
+            self._tell(WARNING, "hint", hint.version, key, "it names a checkpoint that is not there")
+        elif known is not None and hint.num_files not in (None, known):
+            self._tell(WARNING, "hint", hint.version, key, f"it says {hint.num_files} files and there are {known}")
+
+    def _tell(self, severity: str, check: str, version: int | None, path: str | None, problem: str) -> None:
+        self._problems.append(Problem(severity, check, version, path, problem))
+
+
+class _Replay:
+    """What versions add up to, on a checkpoint or from version 0."""
+
+    def __init__(self, base: Snapshot | None = None) -> None:
+        self._base = base
+        self._pending: list[VersionFile] = []
+
+    @property
+    def version(self) -> int | None:
+        if self._pending:
+            return self._pending[-1].version
+        return None if self._base is None else self._base.version
+
+    def add(self, file: VersionFile) -> None:
+        if not self._pending and self._base is not None:
+            base = self._base
+            check_chain(base.version, mark_at(base.version, base.txn_id, base.metadata), file)
+        self._pending.append(file)
+        if len(self._pending) >= _VERSIONS_AT_ONCE:
+            self.snapshot()
+
+    def snapshot(self) -> Snapshot:
+        if self._pending or self._base is None:
+            self._base = fold(self._base, self._pending)
+            self._pending = []
+        return self._base
+
+
+def _runs(versions: Sequence[int]) -> Iterator[list[int]]:
+    run: list[int] = []
+    for version in versions:
+        if run and version != run[-1] + 1:
+            yield run
+            run = []
+        run.append(version)
+    if run:
+        yield run

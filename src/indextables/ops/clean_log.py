@@ -1,0 +1,193 @@
+"""A clean log of a table that is known, made somewhere else and then put in its place.
+
+The same table gives the same bytes, so a copy that was cut off can be finished by whoever makes the log again, and two
+who do so at once do not disturb each other. Version 0 is put when all other versions are there: before that nobody
+takes the place for a table. What is there is never written over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from indextables.errors import CorruptLogError, ObjectExistsError, ObjectNotFoundError, TableExistsError
+from indextables.log.checks import checked
+from indextables.log.operations import Answer, Append, Batch, Plan, with_mappings
+from indextables.log.pools import InlinePools
+from indextables.log.snapshot import Head
+from indextables.protocol.actions import Add, CommitInfo, Metadata, Protocol, Skip
+from indextables.protocol.features import NEW_TABLE_PROTOCOL, highest
+from indextables.protocol.names import (
+    LAST_CHECKPOINT,
+    LOG_DIRECTORY,
+    parse_checkpoint_key,
+    parse_version_key,
+    version_key,
+)
+from indextables.protocol.version_file import decode_version, encode_version
+from indextables.store import ObjectStore
+from indextables.transaction_log import TransactionLog
+
+logger = logging.getLogger(__name__)
+
+OPERATION = "REPAIR"
+_OPTIONS = {"state.format": "avro", "checkpoint.interval": 1_000_000_000}
+_INSIDE = f"{LOG_DIRECTORY}/"
+
+
+class Contents(NamedTuple):
+    """What a clean log says: the table, its files, the skips in force, and the last batch of each stream."""
+
+    metadata: Metadata
+    protocol: Protocol
+    adds: Sequence[Add]
+    skips: Sequence[Skip]
+    batches: Sequence[Batch]
+    timestamp_ms: int
+    parameters: Mapping[str, int]
+
+
+def make_log(contents: Contents) -> dict[str, bytes]:
+    """The files of a log, by key from the table root: version 0 with the definitions, version 1 with all files, one
+    for each stream, and a checkpoint."""
+    with tempfile.TemporaryDirectory(prefix="indextables-") as place:
+        log = TransactionLog(place, options=_OPTIONS, clock=_FixedClock(contents), pools=InlinePools())
+        store = log.reader.store
+        protocol = highest(NEW_TABLE_PROTOCOL, contents.protocol)
+        first = encode_version(checked((protocol, contents.metadata), 0, store.location), compress=True)
+        store.put_if_absent(version_key(0), first)
+        log.commit(_Repair(contents.adds, contents.skips, contents.parameters))
+        for batch in contents.batches:
+            log.commit(Append([], batch, name=OPERATION))
+        log.checkpoint()
+        return {meta.key: store.get(meta.key) for meta in store.list(LOG_DIRECTORY)}
+
+
+@dataclasses.dataclass(frozen=True)
+class LogPlace:
+    """Where a log goes: a store that is rooted at the table, or at the log directory itself."""
+
+    store: ObjectStore
+    is_log_directory: bool = False
+
+    @property
+    def url(self) -> str:
+        url = self.store.location.url
+        return url if self.is_log_directory else f"{url.rstrip('/')}/{LOG_DIRECTORY}"
+
+    def keys(self) -> set[str]:
+        """The keys of all that is there, as from a table's root."""
+        prefix = _INSIDE if self.is_log_directory else ""
+        return {prefix + meta.key for meta in self.store.list("" if self.is_log_directory else LOG_DIRECTORY)}
+
+    def name(self, key: str) -> str:
+        """What a key from the table's root is called in the store."""
+        return key.removeprefix(_INSIDE) if self.is_log_directory else key
+
+    def is_cut_off(self) -> bool:
+        """Whether all that is there of a log is what an interrupted repair has left."""
+        keys = self.keys()
+        versions = {version for key in keys if (version := parse_version_key(key)) is not None}
+        if min(versions, default=0) != 1 or any(parse_checkpoint_key(key) is not None for key in keys):
+            return False
+        try:
+            actions = decode_version(self.store.get(self.name(version_key(1))), 1, self.store.location)
+        except (CorruptLogError, ObjectNotFoundError):
+            return False
+        return any(isinstance(action, CommitInfo) and action.operation == OPERATION for action in actions)
+
+    def refuse_filled(self) -> None:
+        """Refuse a place that holds anything but what an interrupted repair has left."""
+        there = self.keys()
+        if not there:
+            return
+        if self.is_cut_off():
+            logger.warning("finishing what an interrupted repair has left in `%s`", self.url)
+            return
+        raise TableExistsError(
+            f"cannot write a log to `{self.url}` because it is not empty: it holds `{self.name(min(there))}`",
+            hint="choose another place",
+        )
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        """Put the files of a log. One that is there already must be the same."""
+        for key in sorted(files, key=_order):
+            step, name = _order(key)[0], self.name(key)
+            if step == _HINT:
+                self.store.put(name, files[key])
+                continue
+            try:
+                self.store.put_if_absent(name, files[key])
+            except ObjectExistsError as error:
+                # Once version 0 is there the log is a table, and others may have made checkpoints of it.
+                if step <= _FIRST and self.store.get(name) != files[key]:
+                    raise TableExistsError(
+                        f"cannot write a log to `{self.url}` because `{name}` is there and is another file",
+                        hint="another repair is under way or was interrupted: remove what it left, or choose another "
+                        "place",
+                    ) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class _Repair:
+    """All files of the table at once."""
+
+    adds: Sequence[Add]
+    skips: Sequence[Skip]
+    parameters: Mapping[str, int]
+    name: str = OPERATION
+    needs_files: bool = False
+
+    def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
+        return Plan([*with_mappings(self.adds, now), *self.skips], self.parameters)
+
+
+class _FixedClock:
+    """Time that stands still, and ids that are made of what is written."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._seed = hashlib.sha256(msgspec.json.encode(contents, order="sorted")).digest()
+        self._now_ms = contents.timestamp_ms
+        self._num_ids = 0
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        """Nobody else is there to wait for."""
+
+    def uniform(self) -> float:
+        return 0.5
+
+    def uuid(self) -> str:
+        self._num_ids += 1
+        return id_of(self._seed + self._num_ids.to_bytes(8, "big"))
+
+
+def id_of(data: bytes) -> str:
+    """An id in the form of a UUID, the same for the same bytes."""
+    digits = hashlib.sha256(data).hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"
+
+
+_VERSIONS, _MANIFESTS, _FIRST, _CHECKPOINTS, _HINT = range(5)
+
+
+def _order(key: str) -> tuple[int, str]:
+    """What makes the log a table comes behind all that it needs, and what only makes it fast comes last."""
+    if key == version_key(0):
+        return _FIRST, key
+    if parse_version_key(key) is not None:
+        return _VERSIONS, key
+    if key.endswith(f"/{LAST_CHECKPOINT}"):
+        return _HINT, key
+    return _CHECKPOINTS if parse_checkpoint_key(key) is not None else _MANIFESTS, key

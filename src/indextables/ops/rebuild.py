@@ -1,0 +1,226 @@
+"""A table of which only the splits are left: schema, partitions, statistics and doc mappings, from them alone.
+
+Whether a split was still live cannot be told from the split: those that were merged, overwritten or dropped and not
+purged come back. One whose index stands in another split as a whole was merged into that one, and is left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from indextables.errors import CorruptLogError, CorruptSplitError, ObjectNotFoundError, SchemaError, TableNotFoundError
+from indextables.ops.clean_log import Contents, id_of
+from indextables.ops.rebuilt_indexing import indexing_properties
+from indextables.ops.reporting import report
+from indextables.ops.workers import workers_for
+from indextables.protocol.actions import Add, Metadata
+from indextables.protocol.features import NEW_TABLE_PROTOCOL
+from indextables.protocol.names import LOG_DIRECTORY
+from indextables.protocol.paths import escape_partition_value, unescape_partition_value
+from indextables.protocol.schema import check_partition_columns, same_columns, schema_from_json, schema_to_json
+from indextables.split.fields import FieldMap
+from indextables.split.layout import corrupt
+from indextables.split.split_file import SplitFile
+from indextables.split.statistics import StatisticsCollector
+from indextables.split.verifying import RowFacts, check_index, read_row_facts
+from indextables.store import ObjectMeta, ObjectStore
+from indextables.transaction_log import TransactionLog
+
+logger = logging.getLogger(__name__)
+
+_MOST_BYTES_AT_ONCE = 64 << 20
+_MOST_SPLITS_AT_ONCE = 256
+
+
+class Rebuilt(NamedTuple):
+    """What the splits say of the table, and how many there are, of which some are left out."""
+
+    contents: Contents
+    num_splits: int
+    num_damaged: int
+
+
+class _Read(NamedTuple):
+    """A split that was read through."""
+
+    add: Add
+    schema: pa.Schema
+    partition_columns: tuple[str, ...]
+    segments: frozenset[str]
+
+
+def rebuild(log: TransactionLog) -> Rebuilt:
+    """Read every split below a table's root, and make a table of those that are whole."""
+    found = _list_splits(log.reader.store)
+    if not found:
+        raise TableNotFoundError(
+            f"cannot rebuild a log at `{log.url}` because there is neither a log nor a split",
+            hint="check the address",
+        )
+    read, problems = _read_all(log, found)
+    for problem in problems:
+        logger.warning("leaving out a split: %s", problem)
+    if not read:
+        raise CorruptLogError(
+            f"cannot rebuild a log at `{log.url}` because none of its {len(found)} splits can be read: {problems[0]}"
+        )
+    _check_alike(read)
+    live = _without_merged(sorted(read, key=lambda split: (split.add.modification_time, split.add.path)))
+    return Rebuilt(_contents(live), len(found), len(problems))
+
+
+def _list_splits(store: ObjectStore) -> list[ObjectMeta]:
+    inside = f"{LOG_DIRECTORY}/"
+    return [meta for meta in store.list() if meta.key.endswith(".split") and not meta.key.startswith(inside)]
+
+
+def _read_all(log: TransactionLog, found: Sequence[ObjectMeta]) -> tuple[list[_Read], list[str]]:
+    groups = list(_groups(found))
+    read: list[_Read] = []
+    problems: list[str] = []
+    done = 0
+    for place, results in workers_for(log).run(functools.partial(_read_group, log=log), groups):
+        done += len(groups[place])
+        report("reading splits", done, len(found))
+        read += [result for result in results if isinstance(result, _Read)]
+        problems += [result for result in results if isinstance(result, str)]
+    return read, sorted(problems)
+
+
+def _groups(found: Iterable[ObjectMeta]) -> Iterator[list[ObjectMeta]]:
+    group: list[ObjectMeta] = []
+    for meta in found:
+        group.append(meta)
+        if sum(each.size for each in group) >= _MOST_BYTES_AT_ONCE or len(group) >= _MOST_SPLITS_AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _read_group(metas: Sequence[ObjectMeta], *, log: TransactionLog) -> list[_Read | str]:
+    results: list[_Read | str] = []
+    for meta in metas:
+        try:
+            results.append(_read_split(log, meta))
+        except (CorruptSplitError, ObjectNotFoundError) as error:
+            results.append(error.message)
+    return results
+
+
+def _read_split(log: TransactionLog, meta: ObjectMeta) -> _Read:
+    split = SplitFile.open(log.reader.store, meta.key, size=meta.size)
+    directories = _partition_of(meta.key)
+    unknown = next((name for name in directories if name not in split.schema.names), None)
+    if unknown is not None:
+        raise corrupt(meta.key, f"its directory is of a partition by `{unknown}`, which is no column of it")
+    columns = tuple(directories)
+    facts = read_row_facts(split, StatisticsCollector(split.schema, log.config, columns), columns)
+    check_index(split, log.config)
+    add = Add(
+        path=meta.key,
+        partition_values=_partition_values(meta.key, directories, facts),
+        size=meta.size,
+        modification_time=meta.modified_ms,
+        data_change=True,
+        stats=facts.statistics.stats_json(),
+        tags=facts.statistics.tags,
+        min_values=facts.statistics.min_values,
+        max_values=facts.statistics.max_values,
+        num_records=facts.num_rows,
+        footer_start_offset=split.directory.footer_start_offset,
+        footer_end_offset=split.size,
+        has_footer_offsets=True,
+        doc_mapping_json=split.directory.doc_mapping,
+    )
+    return _Read(add, split.schema, columns, frozenset(segment.name for segment in split.directory.segments))
+
+
+def _partition_of(path: str) -> dict[str, str]:
+    """The partition columns of a path and their values as they stand there."""
+    named = (segment.partition("=") for segment in path.split("/")[:-1] if "=" in segment)
+    return {unescape_partition_value(name) or name: value for name, _, value in named}
+
+
+def _partition_values(path: str, directories: Mapping[str, str], facts: RowFacts) -> dict[str, str | None]:
+    """The values of the rows, which must be those of the path: that of null stands for the empty text, too."""
+    values: dict[str, str | None] = {}
+    for name, written in directories.items():
+        held = facts.partition_values[name] or {unescape_partition_value(written)}
+        fits = all(
+            escape_partition_value(value) == written or value == unescape_partition_value(written) for value in held
+        )
+        if len(held) != 1 or not fits:
+            raise corrupt(path, f"its rows are not all of the partition `{name}={written}`")
+        (values[name],) = held
+    return values
+
+
+def _check_alike(splits: Sequence[_Read]) -> None:
+    """Refuse splits that cannot be of one table."""
+    first = splits[0]
+    for split in splits[1:]:
+        if not same_columns(first.schema, split.schema):
+            raise SchemaError(
+                f"cannot rebuild a log because `{first.add.path}` and `{split.add.path}` have different columns",
+                hint="move those that are of another table, or of an earlier schema, away",
+            )
+        if first.partition_columns != split.partition_columns:
+            raise SchemaError(
+                f"cannot rebuild a log because `{first.add.path}` and `{split.add.path}` are partitioned in different "
+                "ways",
+                hint="move those that are of another table away",
+            )
+
+
+def _without_merged(splits: Sequence[_Read]) -> list[_Read]:
+    """The splits less those whose index another one holds: a merge took it over, rows and all."""
+    holders: dict[str, list[int]] = {}
+    for place, split in enumerate(splits):
+        for segment in split.segments:
+            holders.setdefault(segment, []).append(place)
+    kept = []
+    for place, split in enumerate(splits):
+        others = {other for segment in split.segments for other in holders[segment]}
+        merged = next((splits[other] for other in sorted(others) if _is_merged(splits, place, other)), None)
+        if merged is None:
+            kept.append(split)
+        else:
+            logger.warning("leaving out `%s`: its rows are in `%s`", split.add.path, merged.add.path)
+    return kept
+
+
+def _is_merged(splits: Sequence[_Read], place: int, other: int) -> bool:
+    """Whether all rows of a split stand in another one; of two with the same rows, in the later."""
+    own, theirs = splits[place].segments, splits[other].segments
+    return own < theirs or (own == theirs and place < other)
+
+
+def _contents(splits: Sequence[_Read]) -> Contents:
+    adds = [split.add for split in splits]
+    newest, columns = splits[-1], splits[-1].partition_columns
+    schema_string = schema_to_json(newest.schema)
+    schema = schema_from_json(schema_string)
+    check_partition_columns(schema, columns)
+    fields = FieldMap.from_json(newest.add.doc_mapping_json or "[]")
+    metadata = Metadata(
+        id=id_of("\n".join(add.path for add in adds).encode()),
+        schema_string=schema_string,
+        partition_columns=columns,
+        configuration=indexing_properties(schema, fields, columns),
+        created_time=adds[0].modification_time,
+    )
+    return Contents(
+        metadata=metadata,
+        protocol=NEW_TABLE_PROTOCOL,
+        adds=adds,
+        skips=[],
+        batches=[],
+        timestamp_ms=adds[-1].modification_time,
+        parameters={},
+    )

@@ -1,0 +1,183 @@
+"""Repair: a log checked against its splits, and a clean one written elsewhere. A log that is there is never changed.
+
+Without a place for the clean log nothing is written, unless no log is left at all: then one is made of the splits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.config import Config
+from indextables.errors import CheckpointError, ConfigError, CorruptLogError
+from indextables.log.operations import Batch
+from indextables.log.snapshot import Snapshot
+from indextables.ops.answers import answer_schema, one_row
+from indextables.ops.check_splits import CheckedSplit, check_splits
+from indextables.ops.clean_log import Contents, LogPlace, make_log
+from indextables.ops.last_readable import Readable, last_readable
+from indextables.ops.rebuild import rebuild
+from indextables.protocol.actions import Add
+from indextables.protocol.horizon import HORIZON_KEY
+from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key
+from indextables.store import ObjectStore, open_store
+from indextables.store.url import Location, parse_location
+from indextables.transaction_log import TransactionLog
+
+logger = logging.getLogger(__name__)
+
+REPAIR_SCHEMA = answer_schema(
+    source_path=pa.string(),
+    target_path=pa.string(),
+    source_version=pa.int64(),
+    total_splits=pa.int64(),
+    valid_splits=pa.int64(),
+    missing_splits=pa.int64(),
+    status=pa.string(),
+)
+_NO_VERSION = -1
+_MOST_TOLD = 20
+
+
+def repair(log_url: str, target_url: str | None = None, options: Mapping[str, Any] | None = None) -> pa.Table:
+    """Check the log of a table against its splits, and with `target_url`, a log directory that is empty, write a clean
+    log there: of the newest version that can be read, less the splits that are missing or damaged.
+
+    `log_url` is the table or its log directory. Where no log is left, it is rebuilt from the splits. One row: `VALID`
+    or `DAMAGED` where nothing was written, else `SUCCESS`, `PARTIAL` where something had to be left out, or `REBUILT`.
+    """
+    log = TransactionLog(table_url(log_url), options=options)
+    return repair_log(log, None if target_url is None else _place(target_url, log.config))
+
+
+def repair_log(log: TransactionLog, target: LogPlace | None) -> pa.Table:
+    """The same for a log that is open."""
+    if target is not None:
+        _refuse_source(log.reader.store.location, parse_location(target.url))
+        target.refuse_filled()
+    log.invalidate_cache()
+    if not _has_log(log.reader.store):
+        return _rebuild(log, target or LogPlace(log.reader.store))
+    return _validate(log) if target is None else _write_clean(log, target)
+
+
+def table_url(url: str) -> str:
+    """The table of a log directory, or the table itself."""
+    parent, _, name = url.rstrip("/").rpartition("/")
+    return (parent or ".") if name == LOG_DIRECTORY else url
+
+
+def _place(target_url: str, config: Config) -> LogPlace:
+    """The log directory of a table, or any other place for a log."""
+    table = table_url(target_url)
+    return LogPlace(open_store(table, config), is_log_directory=table == target_url)
+
+
+def _has_log(store: ObjectStore) -> bool:
+    keys = (meta.key for meta in store.list(LOG_DIRECTORY))
+    is_there = any(parse_version_key(key) is not None or parse_checkpoint_key(key) is not None for key in keys)
+    return is_there and not LogPlace(store).is_cut_off()
+
+
+def _validate(log: TransactionLog) -> pa.Table:
+    try:
+        readable = last_readable(log)
+    except (CorruptLogError, CheckpointError) as error:
+        logger.warning("no version of `%s` can be read: %s", log.url, error.message)
+        return _answer(log, "", _NO_VERSION, 0, 0, "DAMAGED")
+    adds = _usable_splits(log, readable)
+    num_splits = readable.snapshot.num_files
+    status = "VALID" if readable.problem is None and len(adds) == num_splits else "DAMAGED"
+    return _answer(log, "", readable.snapshot.version, num_splits, len(adds), status)
+
+
+def _write_clean(log: TransactionLog, place: LogPlace) -> pa.Table:
+    try:
+        readable = last_readable(log)
+    except (CorruptLogError, CheckpointError) as error:
+        raise CorruptLogError(
+            f"cannot repair `{log.url}` because no version of its log can be read: {error.message}",
+            hint=f"move `{log.url}/{LOG_DIRECTORY}` away and repair the table again: it is rebuilt from its splits",
+        ) from error
+    adds = _usable_splits(log, readable)
+    place.put(make_log(_contents(readable.snapshot, adds)))
+    num_splits = readable.snapshot.num_files
+    status = "SUCCESS" if readable.problem is None and len(adds) == num_splits else "PARTIAL"
+    return _answer(log, place.url, readable.snapshot.version, num_splits, len(adds), status)
+
+
+def _rebuild(log: TransactionLog, place: LogPlace) -> pa.Table:
+    rebuilt = rebuild(log)
+    place.put(make_log(rebuilt.contents))
+    log.invalidate_cache()
+    logger.warning(
+        "the log of `%s` was rebuilt from its splits: rows of splits that were merged, overwritten or dropped, and not "
+        "purged, may be back or there twice; names, properties, skips and what streams have committed are lost",
+        log.url,
+    )
+    num_splits = rebuilt.num_splits
+    return _answer(log, place.url, _NO_VERSION, num_splits, num_splits - rebuilt.num_damaged, "REBUILT")
+
+
+def _usable_splits(log: TransactionLog, readable: Readable) -> list[Add]:
+    """The live splits that are there and can be opened, in the order of the table; the others are told."""
+    snapshot = readable.snapshot
+    if readable.problem is not None:
+        logger.warning("`%s` is read at version %d: %s", log.url, snapshot.version, readable.problem)
+    checked = {found.add.path: found for found in check_splits(log, snapshot, deep=False)}
+    in_order = [checked[path] for path in snapshot.files["path"].to_pylist()]
+    _tell([found for found in in_order if not found.is_usable])
+    return [found.add for found in in_order if found.is_usable]
+
+
+def _tell(unusable: Sequence[CheckedSplit]) -> None:
+    for found in unusable[:_MOST_TOLD]:
+        logger.warning("the split `%s` cannot be used: %s", found.add.path, found.findings[0].problem)
+    if len(unusable) > _MOST_TOLD:
+        logger.warning("%d more splits cannot be used", len(unusable) - _MOST_TOLD)
+
+
+def _contents(snapshot: Snapshot, adds: Sequence[Add]) -> Contents:
+    """The table as it stands: files by the doc mappings that its metadata holds, batches in their order."""
+    known, paths = snapshot.doc_mappings, {add.path for add in adds}
+    configuration = {key: text for key, text in snapshot.metadata.configuration.items() if key != HORIZON_KEY}
+    batches = sorted(snapshot.transactions.items(), key=lambda entry: (entry[1][1], entry[0]))
+    return Contents(
+        metadata=msgspec.structs.replace(snapshot.metadata, configuration=configuration),
+        protocol=snapshot.protocol,
+        adds=[
+            msgspec.structs.replace(add, doc_mapping_json=None) if add.doc_mapping_ref in known else add for add in adds
+        ],
+        skips=[skip for path, skip in snapshot.skips.items() if path in paths],
+        batches=[Batch(application_id, batch_id) for application_id, (batch_id, _) in batches],
+        timestamp_ms=snapshot.timestamp_ms,
+        parameters={"sourceVersion": snapshot.version},
+    )
+
+
+def _refuse_source(table: Location, target: Location) -> None:
+    inside = "" if target == table else table.relative(target)
+    if inside is not None and (inside == "" or inside.split("/")[0] == LOG_DIRECTORY):
+        raise ConfigError(
+            f"cannot write a clean log to `{target.url}` because that is where the log is that is to be repaired",
+            hint="choose another place, and put the clean log in place of the old one when it is there",
+        )
+
+
+def _answer(
+    log: TransactionLog, target_path: str, version: int, num_splits: int, num_valid: int, status: str
+) -> pa.Table:
+    row = {
+        "source_path": log.url,
+        "target_path": target_path,
+        "source_version": version,
+        "total_splits": num_splits,
+        "valid_splits": num_valid,
+        "missing_splits": num_splits - num_valid,
+        "status": status,
+    }
+    return one_row(REPAIR_SCHEMA, row)

@@ -1,0 +1,96 @@
+"""A split read through: its footer, every page of its rows and every member of its index, each against its checksum.
+
+What the rows say of themselves comes with it, so that whoever asks can hold it against the log.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.config import Config, settings
+from indextables.errors import CorruptSplitError, SchemaError
+from indextables.protocol.actions import Add
+from indextables.split.fields import FieldMap
+from indextables.split.indexing import open_index, remove_directory
+from indextables.split.layout import MAGIC, corrupt
+from indextables.split.reindexing import is_readable
+from indextables.split.split_file import SplitFile
+from indextables.split.statistics import ColumnStatistics, StatisticsCollector
+from indextables.store import ObjectStore
+
+
+class RowFacts(NamedTuple):
+    """What the rows of a split say: their number, their statistics, and the values of each partition column as text."""
+
+    num_rows: int
+    statistics: ColumnStatistics
+    partition_values: dict[str, frozenset[str | None]]
+
+
+def read_row_facts(split: SplitFile, statistics: StatisticsCollector, partition_columns: Sequence[str]) -> RowFacts:
+    """Read every row, a few row groups at a time. A page that is not what was written is a `CorruptSplitError`."""
+    num_rows = 0
+    values: dict[str, set[str | None]] = {name: set() for name in partition_columns}
+    for batch in split.rows():
+        num_rows += batch.num_rows
+        statistics.add(batch)
+        for name, known in values.items():
+            known.update(pc.unique(pc.cast(batch.column(name), pa.string())).to_pylist())
+    if num_rows != split.num_rows:
+        raise corrupt(split.key, f"it holds {num_rows} rows and its directory says {split.num_rows}")
+    return RowFacts(num_rows, statistics.finish(), {name: frozenset(known) for name, known in values.items()})
+
+
+def check_index(split: SplitFile, config: Config) -> None:
+    """Read the filters and the index, and open it where this engine can; what is wrong is a `CorruptSplitError`."""
+    directory = split.directory
+    try:
+        fields = FieldMap.from_json(directory.doc_mapping)
+    except SchemaError as error:
+        raise corrupt(split.key, f"its doc mapping cannot be understood ({error.message})") from error
+    split.term_filter()
+    split.fine_filter()
+    place = tempfile.mkdtemp(prefix="indextables-", dir=config[settings.INDEX_WRITER_TEMP_DIRECTORY_PATH])
+    try:
+        split.extract_index(place)
+        if is_readable(directory):
+            _check_open_index(split, fields, place)
+    finally:
+        remove_directory(place)
+
+
+def is_of_another_format(store: ObjectStore, add: Add) -> bool:
+    """Whether a split is one of another product: neither its bytes nor the log say that it is one of ours."""
+    if _is_our_mapping(add.doc_mapping_json) or add.size < 2 * len(MAGIC):
+        return False
+    ends = [(0, len(MAGIC)), (add.size - len(MAGIC), add.size)]
+    return MAGIC not in store.get_ranges(add.path, ends)
+
+
+def _check_open_index(split: SplitFile, fields: FieldMap, place: str) -> None:
+    searcher = open_index(place, fields).searcher()
+    if searcher.num_docs != split.num_rows:
+        raise CorruptSplitError(
+            f"cannot search the split `{split.key}` because its index holds {searcher.num_docs} rows of "
+            f"{split.num_rows}"
+        )
+    if searcher.num_segments > len(split.directory.segments):
+        raise CorruptSplitError(
+            f"cannot search the split `{split.key}` because its index has {searcher.num_segments} segments of "
+            f"{len(split.directory.segments)}"
+        )
+
+
+def _is_our_mapping(text: str | None) -> bool:
+    if text is None:
+        return False
+    try:
+        FieldMap.from_json(text)
+    except SchemaError:
+        return False
+    return True
