@@ -36,6 +36,7 @@ NAMES = (
     "cold-split",
     "rare-term",
     "merge",
+    "purge",
     *_SPARK_NAMES,
 )
 _SHARED = "shared"
@@ -124,6 +125,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         opening,
         parallel,
         partition,
+        purging,
         rare_term,
         refresh,
         searching,
@@ -149,6 +151,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         "cold-split": cold_split.run,
         "rare-term": rare_term.run,
         "merge": merging.run,
+        "purge": purging.run,
     }
 
 

@@ -24,6 +24,14 @@ class AgingStore:
         self._inner.put(key, data)
         self._modified_ms[key] = self._now_ms()
 
+    def put_file(self, key: str, path: str) -> None:
+        self._inner.put_file(key, path)
+        self._modified_ms[key] = self._now_ms()
+
+    def pages(self, prefix: str = ""):
+        for page in self._inner.pages(prefix):
+            yield [self._dated(meta) for meta in page]
+
     def list(self, prefix: str = "", *, after: str = ""):
         for meta in self._inner.list(prefix, after=after):
             yield self._dated(meta)

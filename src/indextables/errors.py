@@ -7,7 +7,6 @@
     ├── SchemaError                 mend the schema or the data (also a ValueError)
     ├── QueryError                  mend the query (also a ValueError)
     ├── ConfigError                 mend a setting or an argument (also a ValueError)
-    ├── UnsupportedError            this version of the library does not do it: upgrade the library
     ├── CommitConflictError         another writer was first: run the operation again
     ├── CommitStateUnknownError     look whether the commit is there; nothing was deleted
     ├── CheckpointError             a state or checkpoint
@@ -66,10 +65,6 @@ class QueryError(IndexTablesError, ValueError):
 
 class ConfigError(IndexTablesError, ValueError):
     """A setting or an argument has no such key or no such value."""
-
-
-class UnsupportedError(IndexTablesError):
-    """What was asked for is understood, but this version of the library does not do it."""
 
 
 class CommitConflictError(IndexTablesError):

@@ -22,11 +22,13 @@ from indextables.ops.fsck import fsck
 from indextables.ops.histogram import histogram
 from indextables.ops.merge import merge_splits
 from indextables.ops.merge_jobs import list_merge_jobs
+from indextables.ops.purge import purge
 from indextables.ops.questions import Question
 from indextables.ops.restore import restore
 from indextables.ops.search import Wanted, count, search
 from indextables.ops.skipped_files import list_skipped_files
 from indextables.ops.stats import stats
+from indextables.ops.truncate import truncate_time_travel
 from indextables.ops.write import append, overwrite
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.scan.files import prune_table
@@ -256,8 +258,9 @@ class Table:
     def _ask(self, query: str | None, where: str | None, bad_splits: str) -> Question:
         return Question(self._snapshot, self._log.config, self._opened, query=query, where=where, bad_splits=bad_splits)
 
-    def _after(self, answer: pa.Table) -> pa.Table:
-        self.refresh()
+    def _after(self, answer: pa.Table, *, dry_run: bool = False) -> pa.Table:
+        if not dry_run:
+            self.refresh()
         return answer
 
     def _moved(self, version: int) -> int:
@@ -332,7 +335,25 @@ class Table:
             max_source_splits_per_merge=max_source_splits_per_merge,
             dry_run=dry_run,
         )
-        return self._after(answer)
+        return self._after(answer, dry_run=dry_run)
+
+    def purge(
+        self,
+        *,
+        older_than: str | datetime.timedelta | None = None,
+        log_retention: str | datetime.timedelta | None = None,
+        dry_run: bool = False,
+    ) -> pa.Table:
+        """Delete splits that no version of the last `older_than` (as in `"7 days"`) needs, and what of the log is older
+        than `log_retention`; by default what the settings say. Earlier versions can then no longer be read. One row:
+        what was found and deleted."""
+        answer = purge(self._log, older_than=older_than, log_retention=log_retention, dry_run=dry_run)
+        return self._after(answer, dry_run=dry_run)
+
+    def truncate_time_travel(self, *, dry_run: bool = False) -> pa.Table:
+        """Give up all versions but the newest, after a checkpoint of it. Splits stay: they are for `purge` to delete.
+        One row: what was deleted."""
+        return self._after(truncate_time_travel(self._log, dry_run=dry_run), dry_run=dry_run)
 
     def merge_jobs(self) -> pa.Table:
         """The merges of this process. None run in the background yet, so there are no rows."""

@@ -95,6 +95,7 @@ _FIGURES = [
     ("merge: 4 splits of 250 rows, size", "indexing the rows again"),
     ("merge: 4 splits of 250 rows, first count after it", "indexing the rows again"),
     ("merge: 4 splits of 250 rows, planning 300 files", None),
+    ("purge: list 300 objects in memory and decide", None),
 ]
 
 

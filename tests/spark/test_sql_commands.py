@@ -10,7 +10,7 @@ from tests.spark.conftest import log_rows, make_logs
 
 import indextables as it
 from indextables.commands import COMMANDS, parse_command
-from indextables.errors import ConfigError, QueryError, TableNotFoundError, UnsupportedError
+from indextables.errors import ConfigError, QueryError, TableNotFoundError
 from indextables.predicate.source import show_place
 from indextables.spark.sql_commands import run_command
 
@@ -183,14 +183,6 @@ def test_settings_of_the_session(session, table):
             run(session, f"CHECKPOINT INDEXTABLES '{table.url}'")
     finally:
         session.conf.unset("spark.indextables.state.format")
-
-
-@pytest.mark.parametrize("name", sorted(name for name, spec in COMMANDS.items() if not spec.is_available))
-def test_what_this_version_does_not_do_is_refused(spark, table, name):
-    text = COMMANDS[name].example.replace("'/data/logs'", f"'{table.url}'")
-    with pytest.raises(UnsupportedError, match=f"cannot {COMMANDS[name].deed} because this version"):
-        run(spark, text)
-    assert table.refresh().version == 3
 
 
 WITHOUT_PANDAS = """

@@ -596,3 +596,25 @@ def test_contract_get_of_the_object_that_was_seen(store):
     assert store.get("k", e_tag=store.head("k").e_tag) == b"second, and longer"
     with pytest.raises(ObjectNotFoundError):
         store.get("k", e_tag=seen)
+
+
+# Pages
+
+
+def test_store_pages_hold_every_object_with_its_facts(store):
+    for key in ODD_KEYS:
+        store.put(f"at/{key}", key.encode())
+    store.put("other", b"x")
+    found = [meta for page in store.pages() for meta in page]
+    assert sorted(found) == sorted(store.list())
+    assert len(found) == len(ODD_KEYS) + 1
+    assert sorted(meta for page in store.pages("at") for meta in page) == sorted(store.list("at"))
+
+
+def test_store_pages_of_nothing_are_none(store):
+    assert list(store.pages()) == []
+    store.put("a/b", b"x")
+    assert list(store.pages("a/c")) == []
+    assert list(store.pages("a/b")) == []
+    with pytest.raises(StorageError, match="cannot use the key"):
+        list(store.pages("../elsewhere"))

@@ -34,11 +34,13 @@ from indextables.cli.log import log
 from indextables.cli.merge import merge
 from indextables.cli.options import read_pairs
 from indextables.cli.output import print_error, printable
+from indextables.cli.purge import purge
 from indextables.cli.repair import repair
 from indextables.cli.restore import restore
 from indextables.cli.search import search
 from indextables.cli.sql import sql
 from indextables.cli.state import state
+from indextables.cli.truncate import truncate
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import IndexTablesError
 
@@ -178,6 +180,8 @@ for _command in (
     restore,
     fsck,
     repair,
+    purge,
+    truncate,
     sql,
 ):
     cli.add_command(_command)

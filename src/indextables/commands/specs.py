@@ -1,7 +1,6 @@
 """The table of commands: how each is written, what it answers with, and what does its work.
 
-SQL, the command line and the methods of `Table` all do the same work by it. A command whose work is not there yet is
-read and checked all the same, and refused when it is run.
+SQL, the command line and the methods of `Table` all do the same work by it.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.commands import answers
-from indextables.errors import ConfigError, UnsupportedError
+from indextables.errors import ConfigError
 from indextables.log.history import HISTORY_SCHEMA
 from indextables.ops.caches import FLUSHED_SCHEMA, INVALIDATED_SCHEMA, flush_searchers, invalidate_logs
 from indextables.ops.checkpoint import CHECKPOINT_SCHEMA, make_checkpoint
@@ -22,8 +20,10 @@ from indextables.ops.describe_state import STATE_SCHEMA, describe_state
 from indextables.ops.drop_partitions import DROPPED_SCHEMA, drop_partitions
 from indextables.ops.merge import MERGED_SCHEMA, merge_splits
 from indextables.ops.merge_jobs import MERGE_JOBS_SCHEMA, list_merge_jobs
+from indextables.ops.purge import PURGED_SCHEMA, purge
 from indextables.ops.repair import REPAIR_SCHEMA, repair
 from indextables.ops.restore import RESTORED_SCHEMA, restore
+from indextables.ops.truncate import TRUNCATED_SCHEMA, truncate_time_travel
 from indextables.transaction_log import TransactionLog
 
 Options = Mapping[str, Any]
@@ -44,20 +44,11 @@ class Spec:
     help: str
     deed: str
     schema: pa.Schema
-    work: _Work | None = None
+    work: _Work
     needs_table: bool = True
-
-    @property
-    def is_available(self) -> bool:
-        """Whether this version does the work."""
-        return self.work is not None
 
     def run(self, url: str | None, arguments: Mapping[str, Any], options: Options) -> pa.Table:
         """Do the work on the table at an address, and answer with a table of `schema`."""
-        if self.work is None:
-            raise UnsupportedError(
-                f"cannot {self.deed} because this version does not do that yet", hint="use a newer version"
-            )
         if not self.needs_table:
             return self.work(url, options, **arguments)
         if url is None:
@@ -112,7 +103,8 @@ _ALL = (
         example="TRUNCATE INDEXTABLES TIME TRAVEL '/data/logs' DRY RUN",
         help="Give up all versions but the newest.",
         deed="truncate time travel",
-        schema=answers.TRUNCATED,
+        schema=TRUNCATED_SCHEMA,
+        work=truncate_time_travel,
     ),
     Spec(
         name="purge",
@@ -120,7 +112,8 @@ _ALL = (
         example="PURGE INDEXTABLES '/data/logs' OLDER THAN 7 DAYS DRY RUN",
         help="Delete files that no retained version needs.",
         deed="purge files",
-        schema=answers.PURGED,
+        schema=PURGED_SCHEMA,
+        work=purge,
     ),
     Spec(
         name="state",

@@ -71,6 +71,11 @@ class Checkpointer:
         self._lock = threading.Lock()
         self._under_way: concurrent.futures.Future[None] | None = None
 
+    @property
+    def cleaner(self) -> Cleaner:
+        """Who cleans up the log, for commands that do so."""
+        return self._cleaner
+
     def after_commit(self, result: CommitResult, config: Config) -> None:
         """Begin a checkpoint where one is due. Returns at once."""
         interval = config[settings.CHECKPOINT_INTERVAL]

@@ -3,6 +3,9 @@
 Every file is looked at again right before it goes: if it is another one by now, the table was made anew meanwhile, or
 the manifest was put again by somebody who builds on it. Nothing that a reader needs is ever missing for longer than it
 takes to list the log again.
+
+A truncation gives up all versions before one that has a verified checkpoint, whatever their age. Whoever commits or
+writes checkpoints meanwhile is unharmed: nothing at that version or above it is touched.
 """
 
 from __future__ import annotations
@@ -12,16 +15,17 @@ import itertools
 import logging
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from indextables.config import Config, settings
-from indextables.errors import ObjectNotFoundError, StorageError
+from indextables.errors import CheckpointValidationError, ObjectNotFoundError, StorageError
 from indextables.log.metrics import LogMetrics
 from indextables.log.reader import LogReader
 from indextables.protocol.names import LOG_DIRECTORY, parse_part_key, version_key
 from indextables.state.reader import StateReader
-from indextables.state.retention import NOTHING, Listing, Plan, Retention, Verified, plan_clean_up
+from indextables.state.retention import NOTHING, Listing, Plan, Retention, Verified, before_version, plan_clean_up
 from indextables.state.verification import Verifier
 from indextables.store import ObjectMeta, ObjectStore
 
@@ -32,11 +36,14 @@ _HAS_OWN_DIRECTORY = re.compile(r"/state-v[0-9]{20}/|\.checkpoint\.parquet/")
 
 
 class CleanedUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What a clean-up deleted, or would delete where it is a dry run."""
+    """What a clean-up deleted, or would delete where it is a dry run. `num_expired` counts the checkpoints that are no
+    longer retained, `num_failed` the files that could not be deleted."""
 
     versions: tuple[int, ...] = ()
     checkpoints: tuple[int, ...] = ()
     manifests: tuple[str, ...] = ()
+    num_expired: int = 0
+    num_failed: int = 0
     is_dry_run: bool = False
 
     @property
@@ -55,46 +62,83 @@ class Cleaner:
 
     def run(self, config: Config) -> CleanedUp:
         """Delete what the settings no longer retain. `cleanup.failurePolicy` says what a failure does."""
+        goes_on = config[settings.CLEANUP_FAILURE_POLICY] != "fail"
         try:
-            return self._run(config)
+            listing = self.look()
+            plan = self._plan(listing, Retention.of(config))
+            return self._carry_out(listing, plan, goes_on=goes_on, dry_run=config[settings.CLEANUP_DRY_RUN])
         except StorageError as error:
-            if config[settings.CLEANUP_FAILURE_POLICY] == "fail":
+            if not goes_on:
                 raise
             logger.warning("clean-up of `%s` is put off until the next one: %s", self._reader.url, error.message)
             return CleanedUp()
 
-    def _run(self, config: Config) -> CleanedUp:
-        retention = Retention.of(config)
-        listing = Listing.of(self._store.list(LOG_DIRECTORY))
-        plan = plan_clean_up(listing, retention, functools.cache(lambda version: self._verify(listing, version)))
-        garbage = self._garbage(listing, retention, plan)
+    def purge(self, retention: Retention, *, now_ms: int, dry_run: bool) -> CleanedUp:
+        """Delete all that is not retained at a moment of the store's clock, and count what cannot be deleted."""
+        listing = self.look(now_ms)
+        plan = self._plan(listing, retention, all_versions=True)
+        return self._carry_out(listing, plan, goes_on=True, dry_run=dry_run)
+
+    def truncate(self, version: int, retention: Retention) -> CleanedUp:
+        """Delete everything before a version whose checkpoint verifies, which is read back first."""
+        listing = self.look()
+        verified = self._verify(listing, version) if version in listing.checkpoints else None
+        if verified is None:
+            raise CheckpointValidationError(
+                f"cannot truncate `{self._reader.url}` because the checkpoint of version {version} does not verify",
+                hint="run it again, or write another checkpoint first",
+            )
+        would_go = before_version(listing, version)
+        versions = [at for at in would_go.versions if at > 0 or not verified.needs_version_0]
+        plan = Plan(versions, would_go.checkpoints)
+        return self._carry_out(listing, self._with_garbage(listing, plan, retention), goes_on=True, dry_run=False)
+
+    def look(self, now_ms: int = 0) -> Listing:
+        """The files of the log, at a moment of the store's clock where that is known."""
+        return Listing.of(self._store.list(LOG_DIRECTORY), seen_at_ms=now_ms)
+
+    def _plan(self, listing: Listing, retention: Retention, *, all_versions: bool = False) -> _Sweeping:
+        verify = functools.cache(lambda version: self._verify(listing, version))
+        plan = plan_clean_up(listing, retention, verify, all_versions=all_versions)
+        sweeping = _Sweeping(plan, []) if plan is NOTHING else self._with_garbage(listing, plan, retention)
         self._verifier.keep_only(listing.objects)
-        if config[settings.CLEANUP_DRY_RUN]:
+        return sweeping
+
+    def _carry_out(self, listing: Listing, sweeping: _Sweeping, *, goes_on: bool, dry_run: bool) -> CleanedUp:
+        plan, garbage = sweeping
+        if dry_run:
             return self._would_delete(plan, garbage)
-        goes_on = config[settings.CLEANUP_FAILURE_POLICY] != "fail"
         sweep = _Sweep(self._store, listing, goes_on=goes_on)
         # Upwards, and no further than the first that stays: a writer that slept relies on it.
         versions = list(itertools.takewhile(lambda version: sweep.delete(version_key(version)), plan.versions))
         checkpoints = [at for at, keys in plan.checkpoints.items() if all(map(sweep.delete, _in_order(keys)))]
-        manifests = [key for key in garbage if sweep.delete(key)]
-        return self._have_deleted(versions, checkpoints, manifests)
+        # A checkpoint that could not be deleted is one still, with all its manifests.
+        manifests = [key for key in garbage if sweep.delete(key)] if len(checkpoints) == len(plan.checkpoints) else []
+        self._have_deleted(versions, checkpoints, manifests)
+        return CleanedUp(
+            versions=tuple(versions),
+            checkpoints=tuple(checkpoints),
+            manifests=tuple(manifests),
+            num_expired=len(plan.checkpoints),
+            num_failed=sweep.num_failed,
+        )
 
     def _verify(self, listing: Listing, version: int) -> Verified | None:
         return self._verifier.verify(version, listing.checkpoints[version], listing.objects)
 
-    def _garbage(self, listing: Listing, retention: Retention, plan: Plan) -> list[str]:
-        """The manifests that no state which stays names, and that are too old to belong to one under way."""
+    def _with_garbage(self, listing: Listing, plan: Plan, retention: Retention) -> _Sweeping:
+        """With the manifests that no state which stays names, and that are too old to belong to one under way."""
         old = {key for key in listing.manifests if not retention.keeps_manifest(listing.age_ms([key]))}
-        if plan is NOTHING or not old:
-            return []
+        if not old:
+            return _Sweeping(plan, [])
         for version, keys in listing.checkpoints.items():
             if version not in plan.checkpoints:
                 named = self._verifier.manifests_of(version, keys, listing.objects)
                 if named is None:
                     logger.info("no manifests are collected: the state of version %d cannot be read", version)
-                    return []
+                    return _Sweeping(plan, [])
                 old -= named
-        return sorted(old)
+        return _Sweeping(plan, sorted(old))
 
     def _would_delete(self, plan: Plan, garbage: Sequence[str]) -> CleanedUp:
         logger.info(
@@ -108,25 +152,33 @@ class Cleaner:
             versions=tuple(plan.versions),
             checkpoints=tuple(plan.checkpoints),
             manifests=tuple(garbage),
+            num_expired=len(plan.checkpoints),
             is_dry_run=True,
         )
 
-    def _have_deleted(self, versions: Sequence[int], checkpoints: Sequence[int], manifests: Sequence[str]) -> CleanedUp:
+    def _have_deleted(self, versions: Sequence[int], checkpoints: Sequence[int], manifests: Sequence[str]) -> None:
         self._metrics.cleaned_up(versions=len(versions), checkpoints=len(checkpoints), manifests=len(manifests))
         if versions:
             logger.info("cleaned up %d version files before version %d", len(versions), versions[-1] + 1)
         if checkpoints or manifests:
             logger.info("cleaned up %d checkpoints and %d manifests", len(checkpoints), len(manifests))
-        return CleanedUp(versions=tuple(versions), checkpoints=tuple(checkpoints), manifests=tuple(manifests))
+
+
+class _Sweeping(NamedTuple):
+    """What is to go, with the manifests."""
+
+    plan: Plan
+    manifests: Sequence[str]
 
 
 class _Sweep:
-    """Deletes files of a listing."""
+    """Deletes files of a listing, and counts those that it cannot delete."""
 
     def __init__(self, store: ObjectStore, listing: Listing, *, goes_on: bool) -> None:
         self._store = store
         self._listing = listing
         self._goes_on = goes_on
+        self.num_failed = 0
 
     def delete(self, key: str) -> bool:
         """Delete a file if it is still the one that was listed, and say whether it is gone."""
@@ -143,6 +195,7 @@ class _Sweep:
             if not self._goes_on:
                 raise
             logger.warning("cannot clean up `%s`, the next clean-up will try again: %s", key, error.message)
+            self.num_failed += 1
             return False
         return True
 

@@ -45,8 +45,16 @@ class Retention:
     manifest_ms: int
 
     @classmethod
-    def of(cls, config: Config) -> Retention:
-        """Of the keys about version files only those that are set compete, and the longest wins; else 30 days."""
+    def of(cls, config: Config, *, version_ms: int | None = None) -> Retention:
+        """Of the keys about version files only those that are set compete, and the longest wins; else 30 days. A
+        command that says how long they stay has the last word."""
+        by_settings = cls._of_settings(config)
+        if version_ms is None:
+            return by_settings
+        return dataclasses.replace(by_settings, version_ms=version_ms, num_versions=None)
+
+    @classmethod
+    def _of_settings(cls, config: Config) -> Retention:
         durations = [
             config[settings.LOG_RETENTION_DURATION] if config.is_set(settings.LOG_RETENTION_DURATION) else None,
             _hours(config, settings.PURGE_TX_LOG_RETENTION_HOURS),
@@ -79,17 +87,19 @@ class Retention:
 
 @dataclasses.dataclass(frozen=True)
 class Listing:
-    """The files of a log. Its present is the time of the youngest of them: the store's clock, never the host's."""
+    """The files of a log. Its present is the time of the youngest of them, or a later one that the store gave: its
+    clock, never the host's."""
 
     objects: Mapping[str, ObjectMeta]
+    seen_at_ms: int = 0
 
     @classmethod
-    def of(cls, metas: Iterable[ObjectMeta]) -> Listing:
-        return cls({meta.key: meta for meta in metas})
+    def of(cls, metas: Iterable[ObjectMeta], *, seen_at_ms: int = 0) -> Listing:
+        return cls({meta.key: meta for meta in metas}, seen_at_ms)
 
     @functools.cached_property
     def now_ms(self) -> int:
-        return max((meta.modified_ms for meta in self.objects.values()), default=0)
+        return max((self.seen_at_ms, *(meta.modified_ms for meta in self.objects.values())))
 
     @functools.cached_property
     def versions(self) -> Mapping[int, ObjectMeta]:
@@ -136,8 +146,9 @@ class Plan(NamedTuple):
 NOTHING = Plan((), {})
 
 
-def plan_clean_up(listing: Listing, retention: Retention, verify: Verify) -> Plan:
-    """What may go, less the manifests, which nobody can judge before the states that stay have been read."""
+def plan_clean_up(listing: Listing, retention: Retention, verify: Verify, *, all_versions: bool = False) -> Plan:
+    """What may go, less the manifests, which nobody can judge before the states that stay have been read. Of a large
+    backlog of versions only a part goes at once, unless `all_versions` are wanted."""
     kept: list[Verified] = []
     for version in listing.checkpoints:
         if (found := verify(version)) is not None:
@@ -157,7 +168,18 @@ def plan_clean_up(listing: Listing, retention: Retention, verify: Verify) -> Pla
     versions = [version for version in expired if version < floor]
     if versions and versions[0] == 0 and _needs_version_0(listing.checkpoints.keys() - checkpoints.keys(), verify):
         versions = versions[1:]
-    return Plan(versions[:_MOST_VERSIONS], checkpoints)
+    return Plan(versions if all_versions else versions[:_MOST_VERSIONS], checkpoints)
+
+
+def before_version(listing: Listing, version: int) -> Plan:
+    """All versions and checkpoints before a version, the oldest first, whatever their age."""
+    versions = [at for at in listing.versions if at < version]
+    older = sorted(at for at in {*listing.checkpoints, *listing.parts} if at < version)
+    return Plan(versions, {at: _keys_at(listing, at) for at in older})
+
+
+def _keys_at(listing: Listing, version: int) -> Sequence[str]:
+    return [*listing.checkpoints.get(version, ()), *listing.parts.get(version, ())]
 
 
 def _expired(listing: Listing, retention: Retention, *, second_newest: int, newest: int) -> list[int]:
@@ -191,7 +213,7 @@ def _old_checkpoints(listing: Listing, retention: Retention, base: int, kept: se
         readable += 1
     found = {}
     for version in {*listing.checkpoints, *listing.parts}:
-        keys = [*listing.checkpoints.get(version, ()), *listing.parts.get(version, ())]
+        keys = _keys_at(listing, version)
         is_state = any(key in state_keys(version) for key in keys)
         needed = version in kept or version > readable
         if not needed and not retention.keeps_checkpoint(listing.age_ms(keys), is_state=is_state):

@@ -68,6 +68,10 @@ class ObjectStore(Protocol):
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
         """The objects below the directory `prefix` whose keys sort after `after`, in the order of their keys."""
 
+    def pages(self, prefix: str = "") -> Iterator[Sequence[ObjectMeta]]:
+        """The objects below the directory `prefix`, page by page and in no order, so that millions of them never stand
+        in memory at once. Those that come or go meanwhile may be among them or not."""
+
     def head(self, key: str) -> ObjectMeta:
         """The object's facts; `ObjectNotFoundError` where there is none."""
 

@@ -29,6 +29,7 @@ from indextables.store.redact import redact
 from indextables.store.url import Location
 
 _DELETE_BATCH = 1000
+_PAGE = 1000
 _NEAR_BYTES = 1 << 20
 _MOST_SAID = 600
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -91,10 +92,15 @@ class CloudStore:
         with self._errors("list", prefix):
             if prefix:
                 self._checked(prefix)
-            stream = obstore.list(self._client(), prefix or None, offset=_offset(after), chunk_size=1000)
+            stream = obstore.list(self._client(), prefix or None, offset=_offset(after), chunk_size=_PAGE)
             # Not every server filters or sorts, so both are done again here.
             found = [_meta(entry) for chunk in stream for entry in chunk if entry["path"] > after]
         yield from sorted(found)
+
+    def pages(self, prefix: str = "") -> Iterator[Sequence[ObjectMeta]]:
+        with self._errors("list", prefix):
+            for chunk in obstore.list(self._client(), self._checked(prefix) if prefix else None, chunk_size=_PAGE):
+                yield [_meta(entry) for entry in chunk]
 
     def head(self, key: str) -> ObjectMeta:
         with self._errors("look at", key):

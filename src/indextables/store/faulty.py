@@ -129,6 +129,12 @@ class FaultyStore:
         found = self._finish(fault, prefix, lambda: [*self._inner.list(prefix, after=after)])
         return iter([meta for meta in found if meta.key not in hidden])
 
+    def pages(self, prefix: str = "") -> Iterator[Sequence[ObjectMeta]]:
+        fault = self._next("pages", prefix)
+        hidden = self._fate.recent if fault is Fault.STALE else frozenset()
+        found = self._finish(fault, prefix, lambda: [*self._inner.pages(prefix)])
+        return iter([[meta for meta in page if meta.key not in hidden] for page in found])
+
     def head(self, key: str) -> ObjectMeta:
         return self._read("head", key, lambda: self._inner.head(key))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import errno
+import itertools
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,7 @@ _TEMPORARY_PREFIX = ".indextables-"
 _TEMPORARY_SUFFIX = ".tmp"
 _COPY_CHUNK_BYTES = 8 << 20
 _MOST_HELD_DIRECTORIES = 10_000
+_PAGE = 1000
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -105,6 +107,14 @@ class LocalStore:
             start = _stat(self._directory(prefix))
             if start is not None:
                 yield from self._walk(prefix, after, frozenset({(start.st_dev, start.st_ino)}))
+
+    def pages(self, prefix: str = "") -> Iterator[Sequence[ObjectMeta]]:
+        if prefix:
+            check_key(prefix)
+        with _storage_errors("list", prefix):
+            found = self._scan(prefix, frozenset())
+            while page := list(itertools.islice(found, _PAGE)):
+                yield page
 
     def head(self, key: str) -> ObjectMeta:
         with _storage_errors("look at", key):
@@ -194,6 +204,29 @@ class LocalStore:
         if len(self._held) >= _MOST_HELD_DIRECTORIES:
             self._held.clear()
         self._held.add(directory)
+
+    def _scan(self, directory_key: str, trail: frozenset[tuple[int, int]]) -> Iterator[ObjectMeta]:
+        """The keys below a directory as the disk gives them, without holding its names; `trail` as for `_walk`."""
+        directory = self._directory(directory_key)
+        own = _stat(directory)
+        if own is None or (here := (own.st_dev, own.st_ino)) in trail:
+            return
+        try:
+            entries = os.scandir(directory)
+        except OSError as error:
+            if error.errno in _GONE:
+                return
+            raise
+        with entries:
+            for entry in entries:
+                facts = None if _is_hidden(entry.name) else _stat(entry.path)
+                if facts is None:
+                    continue
+                key = f"{directory_key}/{entry.name}" if directory_key else entry.name
+                if stat.S_ISDIR(facts.st_mode):
+                    yield from self._scan(key, trail | {here})
+                elif stat.S_ISREG(facts.st_mode):
+                    yield _meta(key, facts)
 
     def _walk(self, directory_key: str, after: str, trail: frozenset[tuple[int, int]]) -> Iterator[ObjectMeta]:
         """The keys below a directory; `trail` are the directories above, so that a loop of links ends."""

@@ -60,6 +60,10 @@ class MeteredStore:
         self._count("list")
         return self._inner.list(prefix, after=after)
 
+    def pages(self, prefix: str = "") -> Iterator[Sequence[ObjectMeta]]:
+        self._count("pages")
+        return self._inner.pages(prefix)
+
     def head(self, key: str) -> ObjectMeta:
         self._count("head")
         return self._inner.head(key)

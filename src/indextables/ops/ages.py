@@ -1,0 +1,87 @@
+"""How long a purge lets things stay, and what time it is by the store's clock.
+
+Objects are dated by the store, so their ages are told by its clock and not by that of the host: by the time that it
+gives to a probe, which is put, looked at and deleted again. No reader takes the probe for anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+
+from indextables.clock import Clock
+from indextables.config import Config, settings
+from indextables.config.values import BadValueError, Duration
+from indextables.errors import ConfigError, StorageError
+from indextables.protocol.names import LOG_DIRECTORY
+from indextables.state.retention import FLOOR_MS, Retention
+from indextables.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+PROBE_PREFIX = f"{LOG_DIRECTORY}/_purge_probe-"
+HOUR_MS = 3_600_000
+_HOURS = Duration("hours")
+
+Age = str | datetime.timedelta
+
+
+@dataclasses.dataclass(frozen=True)
+class Ages:
+    """How long data files stay after their removal, and what stays of the log.
+
+    Where versions are gone, nobody knows when the files were removed that they removed, only that it was before the
+    oldest version that is there: `unknown_ms` is how old that one must be.
+    """
+
+    data_hours: int
+    unknown_ms: int
+    log: Retention
+
+    @property
+    def data_ms(self) -> int:
+        return self.data_hours * HOUR_MS
+
+    @classmethod
+    def of(cls, config: Config, older_than: Age | None, log_retention: Age | None) -> Ages:
+        """What a command asks for, or else what the settings say. `ConfigError` where that is dangerously short."""
+        data_hours = config[settings.PURGE_DEFAULT_RETENTION_HOURS] if older_than is None else _hours(older_than)
+        version_ms = None if log_retention is None else _hours(log_retention) * HOUR_MS
+        shortest = config[settings.PURGE_MIN_RETENTION_HOURS] if config[settings.PURGE_RETENTION_CHECK_ENABLED] else 0
+        if data_hours < shortest:
+            raise ConfigError(
+                f"cannot purge files after {data_hours} hours because the shortest retention is {shortest} hours: "
+                "writers and readers that are under way may still need them",
+                hint="ask for a longer one, or set `purge.retentionCheckEnabled` to false where nobody uses the table",
+            )
+        log = Retention.of(config, version_ms=version_ms)
+        log_ms = max(FLOOR_MS, log.version_ms or 0, shortest * HOUR_MS)
+        return cls(data_hours, min(data_hours * HOUR_MS, log_ms), log)
+
+
+def _hours(age: Age) -> int:
+    try:
+        return _HOURS.read(age)
+    except BadValueError:
+        raise ConfigError(
+            f"cannot purge because `{age}` is not an age: expected {_HOURS.expected}", hint="as in `7 days`"
+        ) from None
+
+
+def store_time_ms(store: ObjectStore, clock: Clock) -> int:
+    """What time it is by the store's clock."""
+    key = f"{PROBE_PREFIX}{clock.uuid()}"
+    store.put(key, b"")
+    try:
+        return store.head(key).modified_ms
+    finally:
+        delete_probes(store, [key])
+
+
+def delete_probes(store: ObjectStore, keys: list[str]) -> None:
+    """Delete probes, also those that a process left behind which died. One that stays harms nobody."""
+    try:
+        store.delete_many(keys)
+    except StorageError as error:
+        logger.info("a probe of the clock of `%s` is left for the next purge: %s", store.location.url, error.message)

@@ -1,0 +1,260 @@
+"""Which data files a purge may delete, and from which version on everything stays.
+
+The *horizon* is the newest version that is as old as the retention. Its live files stay, and every file that a later
+version adds: so each version from the horizon on can be read. Any other file goes if it is old enough itself, for one
+that was never committed may belong to a writer who has yet to commit it.
+
+Files are listed before the log is read: what was committed before the listing ended is then seen. A log that cannot be
+read whole, from the horizon to the newest version, is no ground to delete anything on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import tenacity
+
+from indextables.errors import (
+    CheckpointError,
+    CommitConflictError,
+    CorruptLogError,
+    ObjectNotFoundError,
+    RetentionError,
+)
+from indextables.log.base import DamagedBaseError
+from indextables.log.reader import LogReader
+from indextables.log.segment import Segment, find_version, refuse_gap
+from indextables.log.snapshot import Snapshot
+from indextables.ops.ages import HOUR_MS, PROBE_PREFIX, Ages
+from indextables.protocol.actions import Add
+from indextables.protocol.features import check_writable
+from indextables.protocol.horizon import horizon_of
+from indextables.protocol.names import LOG_DIRECTORY, version_key
+from indextables.state.retention import Listing
+from indextables.store import ObjectStore
+
+SPLIT_SUFFIX = ".split"
+_READS_OF_FILES = 5
+_VERSIONS_AT_ONCE = 1000
+_UNREADABLE = (RetentionError, CheckpointError, CorruptLogError)
+
+
+class OldFile(NamedTuple):
+    """A data file that was put before the retention began."""
+
+    modified_ms: int
+    key: str
+    size: int
+
+
+class OldFiles:
+    """The old data files less those that turn out to be needed. A name that is spelled with escapes stands for the
+    same as the one without, so that a difference in spelling never costs a file."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, OldFile] = {}
+        self._escaped: dict[str, list[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def add(self, file: OldFile) -> None:
+        self._files[file.key] = file
+        if "%" in file.key:
+            self._escaped.setdefault(unquote(file.key), []).append(file.key)
+
+    def keep(self, paths: Iterable[str]) -> None:
+        """Let go of files that are needed."""
+        for path in paths:
+            self._keep(path)
+            if "%" in path:
+                self._keep(unquote(path))
+
+    def _keep(self, path: str) -> None:
+        self._files.pop(path, None)
+        for key in self._escaped.get(path, ()):
+            self._files.pop(key, None)
+
+    def oldest_first(self) -> list[OldFile]:
+        return sorted(self._files.values())
+
+
+class Listed(NamedTuple):
+    """What a listing of the whole table has found: old data files, and probes that nobody waits for any more."""
+
+    files: OldFiles
+    probes: list[str]
+
+
+def list_old_files(store: ObjectStore, now_ms: int, retention_ms: int) -> Listed:
+    """List everything, page by page. Only what ends in `.split`, outside of the log, is taken for a data file."""
+    listed = Listed(OldFiles(), [])
+    for page in store.pages():
+        for meta in page:
+            if meta.key.startswith(f"{LOG_DIRECTORY}/"):
+                if meta.key.startswith(PROBE_PREFIX) and meta.modified_ms < now_ms - HOUR_MS:
+                    listed.probes.append(meta.key)
+            elif meta.key.endswith(SPLIT_SUFFIX) and meta.modified_ms <= now_ms - retention_ms:
+                listed.files.add(OldFile(meta.modified_ms, meta.key, meta.size))
+    return listed
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """From which version on everything stays, as of the version that was read last. `recorded` is the horizon that the
+    table has; `unsure_since_ms` is set where files may have been removed at a time that nobody knows any more."""
+
+    newest: Snapshot
+    horizon: int
+    recorded: int
+    unsure_since_ms: int | None
+
+    @property
+    def moves_horizon(self) -> bool:
+        return self.horizon > self.recorded
+
+    def allows_deleting(self, now_ms: int, ages: Ages) -> bool:
+        """Whether everything that no version names was removed long ago, or was never part of the table."""
+        return self.unsure_since_ms is None or self.unsure_since_ms <= now_ms - ages.unknown_ms
+
+
+def decide(reader: LogReader, files: OldFiles, cutoff_ms: int) -> Decision:
+    """Find the horizon, and let go of every file that a version from there on needs."""
+    known = _KnownVersions.of(reader)
+    recorded = horizon_of(known.newest.metadata.configuration)
+    times = {version: time_ms for version, time_ms in known.times_ms().items() if version >= recorded}
+    old = [version for version, time_ms in times.items() if time_ms <= cutoff_ms]
+    young = list(times)[len(old) :]
+    readable = (version for version in (*reversed(old), *young) if _keep_readable(reader, files, version))
+    horizon = next(readable, known.newest.version)
+    unsure = [times[version] for version in _keep_above(reader, files, known, horizon)]
+    if horizon > 0 and times[horizon] > cutoff_ms:
+        unsure.append(times[horizon])
+    return Decision(known.newest, horizon, recorded, max(unsure, default=None))
+
+
+def catch_up(reader: LogReader, files: OldFiles, decision: Decision) -> Decision:
+    """Let go of the files that versions need which were committed since the decision."""
+    known = _KnownVersions.of(reader)
+    if known.newest.metadata.id != decision.newest.metadata.id or known.newest.version < decision.newest.version:
+        raise CommitConflictError(f"cannot purge `{reader.url}` because the table was made anew meanwhile")
+    _keep_above(reader, files, known, decision.newest.version)
+    return dataclasses.replace(decision, newest=known.newest)
+
+
+@dataclasses.dataclass(frozen=True)
+class _KnownVersions:
+    """The versions that something is known of, by when the store says that they came: those that have a file, and those
+    that have a state or checkpoint."""
+
+    newest: Snapshot
+    files: Mapping[int, int]
+    checkpoints: Mapping[int, int]
+
+    @classmethod
+    def of(cls, reader: LogReader) -> _KnownVersions:
+        segment = reader.whole_segment()
+        refuse_gap(segment, reader.url)
+        with _refusing(reader):
+            newest = reader.lazy_snapshot(segment.newest)[1]
+        check_writable(newest.protocol, reader.url)
+        listing = Listing.of(reader.store.list(LOG_DIRECTORY))
+        return cls(newest, _times_of_files(reader.store, segment, listing), _times_of_checkpoints(segment, listing))
+
+    def times_ms(self) -> dict[int, int]:
+        """When each version came, in order. Times never go back, as a file may have been put again."""
+        versions = sorted({*self.files, *self.checkpoints})
+        times = (self.files.get(version, self.checkpoints.get(version, 0)) for version in versions)
+        return dict(zip(versions, itertools.accumulate(times, max), strict=True))
+
+
+def _times_of_files(store: ObjectStore, segment: Segment, listing: Listing) -> dict[int, int]:
+    found = {version: meta.modified_ms for version, meta in listing.versions.items() if version <= segment.newest}
+    run = range(segment.oldest, segment.newest + 1) if segment.newest_file is not None else range(0)
+    for version in run:
+        if version not in found:
+            meta = find_version(store, version)
+            if meta is None:
+                raise ObjectNotFoundError(f"cannot read `{version_key(version)}` because it was just cleaned up")
+            found[version] = meta.modified_ms
+    return found
+
+
+def _times_of_checkpoints(segment: Segment, listing: Listing) -> dict[int, int]:
+    """Of all that a segment holds; one that the listing misses is as young as can be."""
+    return {
+        version: max(listing.objects[key].modified_ms if key in listing.objects else listing.now_ms for key in keys)
+        for version, keys in segment.checkpoints.items()
+        if version <= segment.newest
+    }
+
+
+def _keep_readable(reader: LogReader, files: OldFiles, version: int) -> bool:
+    """Let go of the live files of a version, and say whether it can be read."""
+    try:
+        _keep_live(reader, files, version)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def _keep_above(reader: LogReader, files: OldFiles, known: _KnownVersions, version: int) -> list[int]:
+    """Let go of every file that a version above one needs. Answers with the versions before which others are missing:
+    what those removed may have been removed at any time until then."""
+    after_gaps: list[int] = []
+    last = version
+    with _refusing(reader):
+        _keep_added(reader, files, sorted(at for at in known.files if at > version))
+        for at in sorted(at for at in {*known.files, *known.checkpoints} if at > version):
+            follows = at == last + 1
+            if not (follows and at in known.files):
+                if at not in known.checkpoints:
+                    continue
+                _keep_live(reader, files, at)
+                after_gaps += [] if follows else [at]
+            last = at
+        if last != known.newest.version:
+            raise CorruptLogError(f"nothing leads from version {last} to version {known.newest.version}")
+    return after_gaps
+
+
+def _keep_added(reader: LogReader, files: OldFiles, versions: Sequence[int]) -> None:
+    for start in range(0, len(versions), _VERSIONS_AT_ONCE):
+        for file in reader.read_versions(versions[start : start + _VERSIONS_AT_ONCE]):
+            files.keep(action.path for action in file.actions if isinstance(action, Add))
+
+
+def _keep_live(reader: LogReader, files: OldFiles, version: int) -> None:
+    """Let go of the live files of a version, part by part. Where a part turns out damaged, another state is read."""
+
+    def distrust(state: tenacity.RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if isinstance(error, DamagedBaseError):
+            reader.distrust(error)
+
+    def read() -> None:
+        for table in reader.lazy_snapshot(version)[1].live_files.tables(columns=["path"]):
+            files.keep(table["path"].to_pylist())
+
+    tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(_READS_OF_FILES),
+        retry=tenacity.retry_if_exception_type((DamagedBaseError, ObjectNotFoundError)),
+        after=distrust,
+        reraise=True,
+    )(read)
+
+
+@contextlib.contextmanager
+def _refusing(reader: LogReader) -> Iterator[None]:
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise CorruptLogError(
+            f"cannot purge `{reader.url}` because its log cannot be read whole: {error.message}",
+            hint="nothing was deleted; mend the log with `REPAIR INDEXFILES TRANSACTION LOG` first",
+        ) from error
