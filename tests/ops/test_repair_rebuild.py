@@ -17,7 +17,9 @@ from indextables.errors import CorruptLogError, SchemaError, TableExistsError
 from indextables.ops.clean_log import LogPlace
 from indextables.ops.indexed_fields import fields_of_settings, indexed_fields
 from indextables.ops.repair import repair_log
+from indextables.protocol.file_table import adds_of
 from indextables.protocol.names import version_key
+from indextables.split.combine import combine_splits
 from indextables.store import open_store
 from indextables.store.faulty import Fault, FaultyStore, ProcessDied
 
@@ -179,8 +181,10 @@ def test_splits_of_different_tables_are_refused(tmp_path) -> None:
     assert not (Path(table.url) / LOG).exists()
 
 
-def test_the_sources_of_a_merge_that_took_over_their_index_are_left_out(tmp_path, monkeypatch, caplog) -> None:
-    monkeypatch.setattr("indextables.split.combined_index.ROWS_PER_SEGMENT", 1)
+@pytest.mark.parametrize("rows_per_segment", [1, 20_000])
+def test_the_sources_of_a_merge_are_left_out(tmp_path, monkeypatch, caplog, rows_per_segment) -> None:
+    """Whether the merge took over their indexes or built another one."""
+    monkeypatch.setattr("indextables.split.combined_index.ROWS_PER_SEGMENT", rows_per_segment)
     table = make_table(tmp_path / "t", partition_by=())
     merge_all(table)
     assert len(list(Path(table.url).rglob("*.split"))) == 4
@@ -189,6 +193,19 @@ def test_the_sources_of_a_merge_that_took_over_their_index_are_left_out(tmp_path
     assert sorted_rows(found) == expected
     assert found.num_files == 1
     assert caplog.text.count("its rows are in") == 3
+
+
+def test_merges_of_merges_and_those_that_were_never_committed(tmp_path) -> None:
+    table = make_table(tmp_path / "t", partition_by=())
+    adds = adds_of(table.files())
+    store, schema, config = table.log.reader.store, table.schema, table.log.config_in_force()
+    first = combine_splits(store, adds[:2], schema, config)
+    combine_splits(store, adds, schema, config)
+    combine_splits(store, adds, schema, config)  # another writer, or the same one after a crash
+    combine_splits(store, [first, adds[2]], schema, config)
+    expected = sorted_rows(table)
+    found = rebuilt(table)
+    assert (sorted_rows(found), found.num_files) == (expected, 1)
 
 
 def test_into_another_place(tmp_path) -> None:

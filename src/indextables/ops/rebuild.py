@@ -1,12 +1,13 @@
 """A table of which only the splits are left: schema, partitions, statistics and doc mappings, from them alone.
 
 Whether a split was still live cannot be told from the split: those that were merged, overwritten or dropped and not
-purged come back. One whose index stands in another split as a whole was merged into that one, and is left out.
+purged come back. Only a split that was merged is known, by the one that it was merged into, and is left out.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -51,7 +52,8 @@ class _Read(NamedTuple):
     add: Add
     schema: pa.Schema
     partition_columns: tuple[str, ...]
-    segments: frozenset[str]
+    split_id: str
+    merged_from: frozenset[str]
 
 
 def rebuild(log: TransactionLog) -> Rebuilt:
@@ -138,7 +140,8 @@ def _read_split(log: TransactionLog, meta: ObjectMeta) -> _Read:
         has_footer_offsets=True,
         doc_mapping_json=split.directory.doc_mapping,
     )
-    return _Read(add, split.schema, columns, frozenset(segment.name for segment in split.directory.segments))
+    directory = split.directory
+    return _Read(add, split.schema, columns, directory.split_id, frozenset(directory.merged_from))
 
 
 def _partition_of(path: str) -> dict[str, str]:
@@ -179,26 +182,31 @@ def _check_alike(splits: Sequence[_Read]) -> None:
 
 
 def _without_merged(splits: Sequence[_Read]) -> list[_Read]:
-    """The splits less those whose index another one holds: a merge took it over, rows and all."""
-    holders: dict[str, list[int]] = {}
-    for place, split in enumerate(splits):
-        for segment in split.segments:
-            holders.setdefault(segment, []).append(place)
-    kept = []
-    for place, split in enumerate(splits):
-        others = {other for segment in split.segments for other in holders[segment]}
-        merged = next((splits[other] for other in sorted(others) if _is_merged(splits, place, other)), None)
-        if merged is None:
-            kept.append(split)
-        else:
-            logger.warning("leaving out `%s`: its rows are in `%s`", split.add.path, merged.add.path)
-    return kept
+    """The splits less those whose rows another one holds; of several merges of the same splits the last is kept."""
+    direct = {split.split_id: split.merged_from for split in splits}
+    merged = [(split, _all_sources(direct, split.split_id)) for split in splits if split.merged_from]
+    holders = {source: holder for holder, sources in merged for source in sources}
+    for place, (split, sources) in enumerate(merged):
+        later = (holder for holder, others in merged[place + 1 :] if sources <= others)
+        larger = (holder for holder, others in merged if sources < others)
+        if holder := next(itertools.chain(larger, later), None):
+            holders.setdefault(split.split_id, holder)
+    for split in splits:
+        if split.split_id in holders:
+            holder = holders[split.split_id]
+            logger.warning("leaving out `%s`: its rows are in `%s`", split.add.path, holder.add.path)
+    return [split for split in splits if split.split_id not in holders]
 
 
-def _is_merged(splits: Sequence[_Read], place: int, other: int) -> bool:
-    """Whether all rows of a split stand in another one; of two with the same rows, in the later."""
-    own, theirs = splits[place].segments, splits[other].segments
-    return own < theirs or (own == theirs and place < other)
+def _all_sources(direct: Mapping[str, frozenset[str]], split_id: str) -> frozenset[str]:
+    """The splits that one was merged from, and those that they were merged from."""
+    found: set[str] = set()
+    waiting = [split_id]
+    while waiting:
+        new = direct.get(waiting.pop(), frozenset()) - found
+        found |= new
+        waiting += new
+    return frozenset(found)
 
 
 def _contents(splits: Sequence[_Read]) -> Contents:

@@ -89,7 +89,10 @@ def combine_splits(
         for split in splits:
             for batch in _all_rows(split):
                 new.write(batch)
-        add = new.put(num_merge_ops=1 + max(source.num_merge_ops or 0 for source in sources))
+        add = new.put(
+            num_merge_ops=1 + max(source.num_merge_ops or 0 for source in sources),
+            merged_from=[split.directory.split_id for split in splits],
+        )
     if adds is not None:
         adds.append(add)
     return add

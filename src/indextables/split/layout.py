@@ -73,8 +73,9 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     num_rows: int
 
 
-class Directory(msgspec.Struct, frozen=True, kw_only=True):
-    """What a split says of itself. Keys that a newer writer adds are passed over."""
+class Directory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a split says of itself. Keys that a newer writer adds are passed over. `merged_from` are the ids of splits
+    whose rows a merge has put into this one."""
 
     layout_version: int
     split_id: str
@@ -89,6 +90,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     page_table: Member
     term_filter: Member | None = None
     fine_filter: Member | None = None
+    merged_from: list[str] = []
 
 
 def corrupt(key: str, reason: str) -> CorruptSplitError:

@@ -128,6 +128,7 @@ class SplitFileWriter:
         segments: Sequence[Segment],
         term_filter: bytes | None,
         fine_filter: bytes | None = None,
+        merged_from: Sequence[str] = (),
     ) -> FinishedSplit:
         """Append the index, the filter and the footer, and seal them. The file is then whole."""
         writer = self._flush(last=True)
@@ -152,6 +153,7 @@ class SplitFileWriter:
             page_table=page_table,
             term_filter=stored,
             fine_filter=fine,
+            merged_from=list(merged_from),
         )
         text = layout.encode_directory(directory)
         layout.decode_directory(text, self._path)  # what could not be read back is not written

@@ -87,7 +87,7 @@ class SplitWriter:
         if split is None:
             return
         with contextlib.closing(split):
-            self.adds.append(split.put(num_merge_ops=0))
+            self.adds.append(split.put())
 
 
 class SplitPlan(NamedTuple):
@@ -171,8 +171,9 @@ class NewSplit:
             for field in self._filtered:
                 self._terms.add_terms(field.name, distinct_terms(rows.column(field.column), field))
 
-    def put(self, *, num_merge_ops: int) -> Add:
-        """Finish the split and put it into the store, by one put; gives its add action."""
+    def put(self, *, num_merge_ops: int = 0, merged_from: Sequence[str] = ()) -> Add:
+        """Finish the split and put it into the store, by one put; gives its add action. `merged_from` are the ids of
+        the splits that its rows are of."""
         plan = self._plan
         built, rough, fine = self._finish_all()
         finished = self._file.finish(
@@ -185,6 +186,7 @@ class NewSplit:
             segments=built.segments,
             term_filter=rough,
             fine_filter=fine,
+            merged_from=merged_from,
         )
         path = split_path(plan.partition_columns, plan.partition_values, finished.split_id)
         plan.store.put_file(path, self._path)
