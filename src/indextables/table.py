@@ -356,7 +356,8 @@ class Table:
         return self._after(truncate_time_travel(self._log, dry_run=dry_run), dry_run=dry_run)
 
     def merge_jobs(self) -> pa.Table:
-        """The merges of this process. None run in the background yet, so there are no rows."""
+        """The last merges that writes of this process have started, of any table, the newest first: how far they are,
+        how they ended, and what went wrong."""
         return list_merge_jobs()
 
     def set_properties(self, properties: Mapping[str, str | None]) -> int:

@@ -86,7 +86,10 @@ class ThreadPools:
         if len(items) <= 1 or workers <= 1:
             return [work(item) for item in items]
         executor = self._executor(purpose, workers)
-        futures = [executor.submit(_work_off, work, share) for share in _shares(items, workers)]
+        try:
+            futures = [executor.submit(_work_off, work, share) for share in _shares(items, workers)]
+        except RuntimeError:  # the interpreter ends, and threads that outlive the main one have to do it alone
+            return [work(item) for item in items]
         done, late = concurrent.futures.wait(
             futures, timeout=timeout_seconds, return_when=concurrent.futures.FIRST_EXCEPTION
         )
@@ -100,7 +103,10 @@ class ThreadPools:
         return _in_order([future.result() for future in futures], len(items))
 
     def submit(self, purpose: str, work: Callable[[], None], *, workers: int) -> concurrent.futures.Future[None]:
-        return self._executor(purpose, workers).submit(work)
+        try:
+            return self._executor(purpose, workers).submit(work)
+        except RuntimeError:  # the same
+            return InlinePools().submit(purpose, work, workers=workers)
 
     def shutdown(self) -> None:
         with self._lock:

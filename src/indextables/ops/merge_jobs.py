@@ -1,8 +1,24 @@
-"""The merges of splits that run in the background of this process, a row each. There are none yet."""
+"""The merges that this process has run without being asked, a row each: those that run now, and the last that ended.
+
+A forked child starts without any: what its parent runs does not run in it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
 import pyarrow as pa
+
+from indextables.clock import Clock
+from indextables.errors import IndexTablesError
+from indextables.ops.cancelling import WorkCancelled
+from indextables.store.redact import redact
+from indextables.transaction_log import TransactionLog
 
 MERGE_JOBS_SCHEMA = pa.schema(
     [
@@ -16,8 +32,110 @@ MERGE_JOBS_SCHEMA = pa.schema(
         pa.field("error_message", pa.string()),
     ]
 )
+RUNNING = "RUNNING"
+SUCCESS = "SUCCESS"
+PARTIAL = "PARTIAL"
+NO_ACTION = "NO_ACTION"
+FAILED = "FAILED"
+CANCELLED = "CANCELLED"
+_MOST_KEPT = 100
+
+
+class MergeJob:
+    """One merge, moved on by whoever runs it. It is listed once it has begun, or has failed to."""
+
+    def __init__(self, table_path: str, clock: Clock) -> None:
+        self._id = clock.uuid()
+        self._table_path = table_path
+        self._clock = clock
+        self._started = clock.monotonic()
+        self._ended: float | None = None
+        self._status = RUNNING
+        self._total_groups = 0
+        self._completed_groups = 0
+        self._error_message: str | None = None
+
+    def begin(self, total_groups: int) -> None:
+        """Show the job: it has so much to do."""
+        self._total_groups = total_groups
+        _jobs.add(self)
+
+    def complete(self, num_groups: int) -> None:
+        """So many groups are done."""
+        with _jobs.lock:
+            self._completed_groups = num_groups
+
+    def end(self, status: str, error_message: str | None = None) -> None:
+        """The job is over, one way or the other. Only the first word on that counts."""
+        with _jobs.lock:
+            if self._ended is None:
+                self._status, self._error_message, self._ended = status, error_message, self._clock.monotonic()
+
+    def fail(self, status: str, error_message: str) -> None:
+        """The job is over before its time, perhaps before it began."""
+        self.end(status, error_message)
+        _jobs.add(self)
+
+    def row(self) -> dict[str, Any]:
+        """The job as it stands."""
+        is_done = self._status in (SUCCESS, NO_ACTION)
+        share = 1.0 if is_done else self._completed_groups / max(self._total_groups, 1)
+        ended = self._clock.monotonic() if self._ended is None else self._ended
+        return {
+            "job_id": self._id,
+            "table_path": self._table_path,
+            "status": self._status,
+            "total_groups": self._total_groups,
+            "completed_groups": self._completed_groups,
+            "progress_pct": round(100 * share, 1),
+            "duration_ms": round(1000 * (ended - self._started)),
+            "error_message": self._error_message,
+        }
+
+
+class _Jobs:
+    """The jobs of this process, the newest first."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def add(self, job: MergeJob) -> None:
+        with self.lock:
+            if job not in self._known:
+                self._known.appendleft(job)
+
+    def rows(self) -> list[dict[str, Any]]:
+        with self.lock:
+            return [job.row() for job in self._known]
+
+    def forget(self) -> None:
+        self.lock = threading.Lock()
+        self._known: deque[MergeJob] = deque(maxlen=_MOST_KEPT)
+
+
+_jobs = _Jobs()
+os.register_at_fork(after_in_child=_jobs.forget)
+
+
+@contextlib.contextmanager
+def merge_job(log: TransactionLog) -> Iterator[MergeJob]:
+    """A job on a table, for the time of its work. What goes wrong meanwhile is shown, and raised on."""
+    job = MergeJob(log.url, log.clock)
+    try:
+        yield job
+    except WorkCancelled:
+        job.fail(CANCELLED, "called off because the process ended before it was done")
+        raise
+    except BaseException as error:
+        job.fail(FAILED, _message(error))
+        raise
+    job.end(SUCCESS)
 
 
 def list_merge_jobs() -> pa.Table:
-    """No rows: splits are not merged in the background."""
-    return MERGE_JOBS_SCHEMA.empty_table()
+    """The last jobs of this process, the newest first."""
+    return pa.Table.from_pylist(_jobs.rows(), schema=MERGE_JOBS_SCHEMA)
+
+
+def _message(error: BaseException) -> str:
+    return error.message if isinstance(error, IndexTablesError) else redact(f"{type(error).__name__}: {error}")

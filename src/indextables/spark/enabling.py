@@ -3,6 +3,7 @@
 Plain loads become Spark's own Parquet scans; loads with a search become private scans, which know the filters and the
 columns that a query needs. Saves take `partitionBy`, and the modes that refuse or ignore a table that is there. Loads,
 saves and streams take the session's settings along. Tables of the session catalog are read and written like any other.
+While the session runs, its workers do what is spread by the operations of this process.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import warnings
 
 from pyspark.sql import SparkSession
 
+from indextables.ops.workers import offer_workers
 from indextables.spark import catalog, jvm, loading, saving, statements, streaming
 from indextables.spark.opening import Opening
 from indextables.spark.options import NAME
 from indextables.spark.search_functions import BuildFunction, DescribeFunction, pattern
 from indextables.spark.source import IndexTablesSource
+from indextables.spark.workers import enabled_workers
 
 _lock = threading.Lock()
 
@@ -53,4 +56,6 @@ def enable(spark: SparkSession) -> SparkSession:
         statements.install()
         catalog.install()
         streaming.install()
+    enabled_workers.add(spark)
+    offer_workers(enabled_workers.workers)
     return spark

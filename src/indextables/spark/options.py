@@ -40,7 +40,9 @@ CREATE_ONLY = "createOnly"
 IGNORE = "Ignore"
 # Set by the package itself: the id of the table that a write was made for.
 TABLE_ID = "tableId"
-_INTERNAL = (HINTS, SEARCHES, LOAD_ID, SHOW_VERSION, CREATE_ONLY, TABLE_ID)
+# Set by the package itself: whoever saves looks after the table, so the commit does not.
+LOOKED_AFTER = "lookedAfter"
+_INTERNAL = (HINTS, SEARCHES, LOAD_ID, SHOW_VERSION, CREATE_ONLY, TABLE_ID, LOOKED_AFTER)
 _ALL = (_PATH, *READ_OPTIONS, *WRITE_OPTIONS, *STREAM_OPTIONS, *_INTERNAL)
 _OWN = {name.lower(): name for name in _ALL}
 _TRUTH = {"true": True, "false": False}
@@ -68,6 +70,7 @@ class SourceOptions(NamedTuple):
     if_version: int | None = None
     create_only: str | None = None
     table_id: str | None = None
+    is_looked_after: bool = False
     txn_app_id: str | None = None
     txn_version: int | None = None
     stream: Mapping[str, str] = {}
@@ -108,6 +111,7 @@ class SourceOptions(NamedTuple):
             if_version=_whole(own, "ifVersion"),
             create_only=own.get(CREATE_ONLY),
             table_id=own.get(TABLE_ID),
+            is_looked_after=_truth(own, LOOKED_AFTER),
             txn_app_id=own.get("txnAppId"),
             txn_version=_whole(own, "txnVersion"),
             stream={name: own[name] for name in STREAM_OPTIONS if name in own},

@@ -1,7 +1,8 @@
 """Saves in sessions that are enabled: `partitionBy`, all four modes, settings of the session, and an optional shuffle.
 
 Spark itself knows two modes and no partitions for a data source in Python. The others become options of the save, which
-the commit keeps to: a table that somebody else makes meanwhile is noticed.
+the commit keeps to: a table that somebody else makes meanwhile is noticed. Tables that look after themselves are looked
+after by this process, which can do so in the background and on the session's workers.
 """
 
 from __future__ import annotations
@@ -12,12 +13,21 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameWriter
 
-from indextables.config import settings
+from indextables.config import Config, settings
 from indextables.errors import ConfigError, TableExistsError, TableNotFoundError
 from indextables.log.snapshot import Head
+from indextables.ops import on_write
 from indextables.spark import jvm
 from indextables.spark.loading import activate, scala_map
-from indextables.spark.options import CREATE_ONLY, IGNORE, NAME, SourceOptions, names_as_option, names_of_option
+from indextables.spark.options import (
+    CREATE_ONLY,
+    IGNORE,
+    LOOKED_AFTER,
+    NAME,
+    SourceOptions,
+    names_as_option,
+    names_of_option,
+)
 from indextables.spark.places import absolute
 from indextables.spark.session_settings import over_session, session_settings
 from indextables.spark.worker_errors import own_errors
@@ -94,16 +104,21 @@ class _Save(NamedTuple):
                     hint='choose what becomes of it, as in `.mode("append")` or `.mode("overwrite")`',
                 )
             options[CREATE_ONLY] = self.mode
+        is_looked_after = on_write.is_looked_after(_config(log, head))
+        if is_looked_after:
+            options[LOOKED_AFTER] = "true"
         mode = "overwrite" if self.mode == "Overwrite" else "append"
         activate(self.spark)
         writer = self._shuffled(asked, log, head)._jdf.write().format(NAME).mode(mode)
         for key, value in options.items():
             writer = writer.option(key, value)
         writer.save()
+        if is_looked_after:
+            on_write.after_write(log)
 
     def _shuffled(self, asked: SourceOptions, log: TransactionLog, head: Head | None) -> DataFrame:
         """The rows, those of a partition together, in shares of about one split: where that is asked for."""
-        config = log.config if head is None else log.config.with_properties(head.metadata.configuration)
+        config = _config(log, head)
         if not config[settings.WRITE_OPTIMIZE_WRITE_ENABLED]:
             return self.frame
         columns = (asked.partition_by or ()) if head is None else head.partition_columns
@@ -112,6 +127,11 @@ class _Save(NamedTuple):
         size = config[settings.WRITE_OPTIMIZE_WRITE_TARGET_SPLIT_SIZE]
         bridge = jvm.bridge(self.spark)
         return DataFrame(bridge.rebalanced(self.frame._jdf, list(columns), size), self.spark)
+
+
+def _config(log: TransactionLog, head: Head | None) -> Config:
+    """The settings in force for a table, or for one that is yet to be made."""
+    return log.config if head is None else log.config.with_properties(head.metadata.configuration)
 
 
 def set_partition_by(options: dict[str, str], names: list[str]) -> None:

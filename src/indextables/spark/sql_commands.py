@@ -1,7 +1,7 @@
 """Commands of SQL, run for a Spark session: names of views and tables stand for the table that their columns are of.
 
-The work is done in the process that asks, with the settings of its session, on Spark Connect too: the table has to be
-in its reach. What it answers with is small, and becomes a DataFrame.
+The work is done by the process that asks, with the settings of its session, on Spark Connect too: the table has to be
+in its reach. What of it is spread, the session's workers do. What it answers with is small, and becomes a DataFrame.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from pyspark.errors import ParseException
 
 from indextables.commands import COMMANDS, Command, Target
 from indextables.errors import QueryError, TableNotFoundError
+from indextables.ops.workers import working_with
 from indextables.predicate.source import show_place
 from indextables.spark.arrow_types import to_spark_schema
 from indextables.spark.column_info import tables_of
 from indextables.spark.named_tables import named_frame
 from indextables.spark.scans import open_log
 from indextables.spark.session_settings import session_settings
+from indextables.spark.workers import SparkWorkers
 from indextables.store.redact import redact
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ def run_command(spark: Any, command: Command) -> DataFrame:
     """Run a command, and give its answer as a DataFrame."""
     spec = COMMANDS[command.name]
     url = None if command.target is None else _url(spark, command, command.target)
-    answer = spec.run(url, command.arguments, session_settings(spark))
+    with working_with(SparkWorkers(spark)):
+        answer = spec.run(url, command.arguments, session_settings(spark))
     if command.name == "invalidate_cache":
         open_log.cache_clear()
     # Connect infers no columns where there are no rows.

@@ -2,7 +2,8 @@
 
     begin   in a worker of the driver: checks options and schema against the table; writes nothing
     write   in a worker of each task: splits; where it fails, the task deletes what it put
-    commit  in a worker of the driver: creates the table if there was none, and commits all splits at once
+    commit  in a worker of the driver: creates the table if there was none, and commits all splits at once; then, unless
+            the process that saves does so, it looks after the table
     abort   in a worker of the driver: deletes what finished tasks put, as far as no version names it
 
 Only the message of the one successful attempt of a task comes to the commit, so a retried task neither loses nor
@@ -31,6 +32,7 @@ from indextables.log.conflict import with_configuration
 from indextables.log.create import new_metadata
 from indextables.log.snapshot import Head
 from indextables.ops.incoming import incoming_batches
+from indextables.ops.on_write import after_write
 from indextables.ops.split_rows import commit_splits, delete_splits, write_splits
 from indextables.protocol.actions import Add
 from indextables.protocol.features import NEW_TABLE_PROTOCOL, check_writable
@@ -123,6 +125,8 @@ class TableWriter(DataSourceArrowWriter):
             logger.info("nothing is written to `%s` because version %d holds the batch already", log.url, version)
             return
         logger.info("version %d of `%s`: %s", version, log.url, _summary(messages))
+        if not self._asked.is_looked_after:
+            after_write(log, background=False)
         # The process may end once this returns, and a checkpoint in a thread with it.
         log.wait_for_checkpoint()
 

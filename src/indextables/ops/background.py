@@ -1,0 +1,126 @@
+"""Work on a table in the background of this process, at most one at a time for each table.
+
+It runs in threads that the interpreter waits for when it ends. What is still under way when the time for that has
+passed is called off. At the end of the interpreter no pool of threads or processes takes work any more, so this uses
+none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+from indextables.ops.cancelling import Cancellation, WorkCancelled
+
+logger = logging.getLogger(__name__)
+
+Work = Callable[[Cancellation], None]
+
+
+@dataclasses.dataclass
+class _Run:
+    """What is under way on one table, and what was asked for meanwhile."""
+
+    cancellation: Cancellation
+    wait_seconds: float
+    is_here: bool = False
+    next_work: Work | None = None
+
+
+class Background:
+    """The runs of one process."""
+
+    _is_watched: bool
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def begin(self, table: str, work: Work, *, wait_seconds: float) -> None:
+        """Run work in a thread, and go on. Where some is under way on the table in the background, it is run after
+        that, once, however often it was asked for; where some is under way in a caller's thread, it is left out.
+
+        The end of the interpreter waits for it so long, and then calls it off.
+        """
+        with self._changed:
+            if (busy := self._runs.get(table)) is not None:
+                if not busy.is_here:
+                    busy.next_work, busy.wait_seconds = work, wait_seconds
+                return
+            run = self._runs[table] = _Run(Cancellation(), wait_seconds)
+        try:
+            self._watch_exit()
+            threading.Thread(target=self._work_off, args=(table, run, work), name="indextables-background").start()
+        except BaseException:
+            self._end(table)
+            raise
+
+    def run_here(self, table: str, work: Work) -> None:
+        """Run work in this thread, unless some is under way on the table."""
+        with self._changed:
+            if table in self._runs:
+                return
+            run = self._runs[table] = _Run(Cancellation(), 0, is_here=True)
+        try:
+            work(run.cancellation)
+        finally:
+            self._end(table)
+
+    def wait(self, table: str, timeout_seconds: float | None = None) -> bool:
+        """Until nothing is under way on a table; False where that takes longer than the time given."""
+        with self._changed:
+            return self._changed.wait_for(lambda: table not in self._runs, timeout_seconds)
+
+    def _work_off(self, table: str, run: _Run, work: Work | None) -> None:
+        try:
+            while work is not None:
+                work(run.cancellation)
+                work = self._next_work(table, run)
+        except WorkCancelled:
+            logger.warning("what was under way in the background on `%s` was called off", table)
+            self._end(table)
+        except BaseException:
+            self._end(table)
+            raise
+
+    def _next_work(self, table: str, run: _Run) -> Work | None:
+        with self._changed:
+            work, run.next_work = run.next_work, None
+            if work is None or run.cancellation.is_cancelled:
+                del self._runs[table]
+                self._changed.notify_all()
+                return None
+            return work
+
+    def _end(self, table: str) -> None:
+        with self._changed:
+            del self._runs[table]
+            self._changed.notify_all()
+
+    def _watch_exit(self) -> None:
+        with self._changed:
+            is_watched, self._is_watched = self._is_watched, True
+        if not is_watched:
+            threading.Thread(target=self._await_exit, name="indextables-exit", daemon=True).start()
+
+    def _await_exit(self) -> None:
+        """The main thread ends before the interpreter waits for others: from then on their time runs."""
+        threading.main_thread().join()
+        with self._changed:
+            longest = max((run.wait_seconds for run in self._runs.values()), default=0.0)
+            self._changed.wait_for(lambda: not self._runs, longest)
+            late = list(self._runs.values())
+        for run in late:
+            run.cancellation.cancel()
+
+    def _forget(self) -> None:
+        """After a fork the threads are gone, and the lock may be held by one of them."""
+        self._changed = threading.Condition()
+        self._runs: dict[str, _Run] = {}
+        self._is_watched = False
+
+
+BACKGROUND = Background()
+os.register_at_fork(after_in_child=BACKGROUND._forget)
