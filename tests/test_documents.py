@@ -50,6 +50,13 @@ def test_sessions_in_documents_are_true(tmp_path, monkeypatch, capsys, document)
     assert not runner.failures, capsys.readouterr().out
 
 
+def test_the_examples_of_maintenance_run(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = blocks("python", "docs/maintenance.md")
+    assert len(code) >= 2
+    exec(compile("\n".join(code), "docs/maintenance.md", "exec"), {})
+
+
 def test_the_examples_of_the_readme_run(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for block in blocks("python"):

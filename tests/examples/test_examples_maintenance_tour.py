@@ -29,7 +29,7 @@ def test_the_tour(tmp_path) -> None:
         "a merge would make 3 splits of 60",
         "merged: 3 splits, 12 timeouts",
         "dropped 2 partitions by mistake: 20 rows are left",
-        "restored version 22: 60 rows",
+        "restored version 21: 60 rows",
         "repaired: 2 of 3 splits are whole",
         "mended: 2 splits, 40 rows, 0 problems",
         "purged: 60 files; 8 timeouts are still found",
