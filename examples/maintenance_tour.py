@@ -59,7 +59,7 @@ def mend(table: it.Table, clean_log: Path) -> None:
     """A split is lost; the check finds it, and a clean log without it is written beside the old one."""
     Path(table.url, table.files()["path"][0].as_py()).unlink()
     for problem in table.fsck().to_pylist():
-        print(f"{problem['severity']}: {problem['problem']}")
+        print(f"{problem['severity']}: {Path(problem['path']).parent}: {problem['problem']}")
     (repaired,) = it.repair(table.url, target_url=str(clean_log)).to_pylist()
     print(f"repaired: {repaired['valid_splits']} of {repaired['total_splits']} splits are whole")
     shutil.rmtree(Path(table.url, "_transaction_log"))
