@@ -185,6 +185,37 @@ def test_settings_of_the_session(session, table):
         session.conf.unset("spark.indextables.state.format")
 
 
+def test_a_life_in_sql(session, table, view, tmp_path):
+    """Every command that changes a table, by name, one after the other."""
+    rows = sorted(map(str, table.search().to_pylist()))
+    days = len(set(table.search()["day"].to_pylist()))
+    plan = run(session, f"MERGE SPLITS {view} TARGET SIZE 1G MAX DEST SPLITS 9 DRY RUN").first()
+    assert (plan.status, plan.merged_files, table.refresh().version) == ("DRY_RUN", 6, 3)
+    merged = run(session, f"MERGE SPLITS {view} TARGET SIZE 1G MAX SOURCE SPLITS PER MERGE 100").first()
+    assert (merged.status, merged.merge_groups, table.refresh().num_files) == ("SUCCESS", days, days)
+    assert sorted(map(str, table.search().to_pylist())) == rows
+    dropped = run(session, f"DROP INDEXTABLES PARTITIONS FROM {view} WHERE day IS NOT NULL").first()
+    assert (dropped.partitions_dropped, table.refresh().num_records) == (days, 0)
+    restored = run(session, f"RESTORE INDEXTABLES {view} TO VERSION 3").first()
+    assert (restored.restored_version, restored.files_added, restored.files_removed) == (3, 6, 0)
+    assert sorted(map(str, table.refresh().search().to_pylist())) == rows
+    moment = table.history(limit=1)["timestamp"][0].as_py().isoformat()
+    assert run(session, f"RESTORE INDEXTABLES {view} TO TIMESTAMP '{moment}'").first().status == "NO_ACTION"
+    purged = run(
+        session, f"PURGE INDEXTABLE {view} OLDER THAN 7 DAYS TRANSACTION LOG RETENTION 48 HOURS DRY RUN"
+    ).first()
+    assert (purged.status, purged.orphaned_files_found, purged.retention_hours) == ("DRY_RUN", 0, 168)
+    with pytest.raises(ConfigError, match="purge"):
+        run(session, f"PURGE INDEXTABLES {view} OLDER THAN 1 HOURS")
+    truncated = run(session, f"TRUNCATE INDEXTABLES TIME TRAVEL {view}").first()
+    assert (truncated.status, truncated.files_preserved) == ("SUCCESS", 6)
+    clean = tmp_path / "clean"
+    repaired = run(session, f"REPAIR INDEXFILES TRANSACTION LOG '{table.url}' AT LOCATION '{clean}'").first()
+    assert (repaired.status, repaired.valid_splits, repaired.missing_splits) == ("SUCCESS", 6, 0)
+    assert run(session, f"REPAIR INDEXFILES TRANSACTION LOG '{table.url}'").first().status == "VALID"
+    assert sorted(map(str, table.refresh().search().to_pylist())) == rows
+
+
 WITHOUT_PANDAS = """
 import sys
 
