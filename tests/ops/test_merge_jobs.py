@@ -4,12 +4,16 @@ cleanly, unknown to forked children."""
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import threading
 
+import pyarrow as pa
 import pytest
 
 import indextables as it
 from indextables.errors import StorageError
+from indextables.log.files import LiveFiles
 from indextables.ops.background import Background
 from indextables.ops.cancelling import CancellableStore, Cancellation, WorkCancelled
 from indextables.ops.merge_jobs import MERGE_JOBS_SCHEMA, NO_ACTION, list_merge_jobs, merge_job
@@ -73,6 +77,30 @@ def test_a_forked_child_has_no_jobs(log):
             os._exit(list_merge_jobs().num_rows)
         assert os.waitpid(child, 0)[1] == 0
     assert jobs_of(log)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="cached properties have no locks any more")
+def test_a_forked_child_reads_a_table_that_a_thread_was_reading(tmp_path):
+    """As a merge in the background does: the thread is gone in the child, and never lets go of the files."""
+    table = it.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}))
+    held, done = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with vars(LiveFiles)["table"].lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(it.Table.open(table.url).num_files - 1)
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_work_on_a_table_is_never_done_twice_at_a_time_and_remembered_once():

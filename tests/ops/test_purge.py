@@ -170,6 +170,16 @@ def test_splits_are_found_in_every_layout_and_nothing_else_is_touched(table) -> 
     assert not table.splits - {"_transaction_log/odd.split"}
 
 
+def test_splits_of_tables_below_this_one_are_theirs(table) -> None:
+    theirs = ["sub/a.split", "sub/day=1/splits/b.split", "x/y/splits/c.split"]
+    table.put(*theirs, "subway/d.split", "x/e.split", "sub.split")
+    table.put("sub/_transaction_log/00000000000000000000.json", "x/y/_transaction_log/_last_checkpoint")
+    table.wait(1000)
+    assert table.purge(24, dry_run=True)["orphaned_files_found"] == 3
+    assert table.purge(24)["orphaned_files_deleted"] == 3
+    assert table.splits == set(theirs)
+
+
 @pytest.mark.parametrize(
     ("named", "stored"),
     [

@@ -15,9 +15,10 @@ from indextables.errors import CommitConflictError, CorruptLogError, ProtocolErr
 from indextables.log.operations import UpgradeProtocol
 from indextables.log.restoring import Restore
 from indextables.ops.purge import purge
+from indextables.ops.truncate import truncate_time_travel
 from indextables.ops.workers import InlineWorkers, LocalWorkers, working_with
 from indextables.protocol.actions import Protocol
-from indextables.protocol.names import parse_version_key, state_keys, version_key
+from indextables.protocol.names import LOG_DIRECTORY, parse_version_key, state_keys, version_key
 from indextables.store.faulty import Call, Fault, FaultyStore, ProcessDied
 
 
@@ -355,6 +356,18 @@ def test_an_isolated_state_that_cannot_be_read_is_refused() -> None:
     table.inner.put(state_keys(4)[0], intact)
     table.purge(90, options={"logRetention.duration": "24h"})
     assert {"4.split", "6.split", "7.split"} <= table.splits
+
+
+def test_a_newest_version_whose_files_cannot_be_told_is_refused() -> None:
+    """All that is left is a state with a damaged manifest: its files cannot be told from those that nobody needs."""
+    table = AgingTable()
+    table.append("a.split")
+    table.append("b.split")
+    truncate_time_travel(table.log())
+    (manifest,) = (meta.key for meta in table.inner.list(f"{LOG_DIRECTORY}/manifests"))
+    table.inner.put(manifest, table.inner.get(manifest)[:-20] + b"x" * 20)
+    table.wait(1000)
+    refused(table)
 
 
 def test_a_state_above_which_versions_are_missing_protects_its_files() -> None:

@@ -208,6 +208,28 @@ def test_merges_of_merges_and_those_that_were_never_committed(tmp_path) -> None:
     assert (sorted_rows(found), found.num_files) == (expected, 1)
 
 
+@pytest.mark.parametrize("gone", [None, 0, 2])
+def test_merges_that_share_some_of_their_splits_double_no_row(tmp_path, gone) -> None:
+    """One of them was never committed. The other is taken where a source of it was purged since."""
+    table = make_table(tmp_path / "t", partition_by=())
+    adds = adds_of(table.files())
+    store, schema, config = table.log.reader.store, table.schema, table.log.config_in_force()
+    combine_splits(store, adds[:2], schema, config)
+    combine_splits(store, adds[1:], schema, config)
+    expected = sorted_rows(table)
+    if gone is not None:
+        store.delete(adds[gone].path)
+    found = rebuilt(table)
+    assert (sorted_rows(found), found.num_files) == (expected, 2)
+
+
+def test_splits_of_tables_below_this_one_are_left_alone(tmp_path) -> None:
+    table = make_table(tmp_path / "t")
+    make_table(tmp_path / "t" / "below")
+    expected = sorted_rows(table)
+    assert sorted_rows(rebuilt(table)) == expected
+
+
 def test_into_another_place(tmp_path) -> None:
     table = make_table(tmp_path / "t")
     expected = sorted_rows(table)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from indextables.ops.fsck import fsck
 from tests.simulator.actors import open_log
 from tests.simulator.maintenance import (
     MAINTAINED,
@@ -26,7 +25,10 @@ from tests.simulator.world import Archive, World, lineage
 
 import indextables as it
 from indextables.errors import IndexTablesError, RetentionError
+from indextables.log import replacing
 from indextables.log.restoring import MoveHorizon
+from indextables.ops import purge_plan
+from indextables.ops.fsck import fsck
 from indextables.protocol.horizon import horizon_of
 from indextables.store.faulty import Fault
 
@@ -60,12 +62,26 @@ def crowded(world: World, diary: Diary) -> None:
     world.spawn("r", reader(world, diary, "r", 3))
 
 
+def aged(world: World, diary: Diary) -> None:
+    """Purges for several days, so that they find what to delete, while others merge, drop and restore."""
+    world.spawn("w", writer(world, diary, "w", 7, ALL_WRITES))
+    world.spawn("u", keeper(world, diary, "u", 5, ["restore", "restore", "drop"]))
+    world.spawn("m", keeper(world, diary, "m", 4, ["merge"]))
+    world.spawn("p", keeper(world, diary, "p", 8, ["purge"]))
+    world.spawn("q", keeper(world, diary, "q", 4, ["purge"]))
+
+
+# Where less fails, more chores come to their end.
+OFTEN = {**NETWORK, **DEATHS}
+RARELY = {fault: probability / 4 for fault, probability in OFTEN.items()}
+
 Cast = Callable[[World, Diary], None]
 SCENARIOS: dict[str, tuple[Cast, dict[Fault, float], int]] = {
     "daily, quiet store": (daily, {}, 24),
-    "daily, failing store": (daily, {**NETWORK, **DEATHS}, 60),
-    "undone, failing store": (undone, {**NETWORK, **DEATHS}, 60),
-    "crowded, failing store": (crowded, {**NETWORK, **DEATHS}, 60),
+    "daily, failing store": (daily, OFTEN, 60),
+    "undone, failing store": (undone, OFTEN, 60),
+    "crowded, failing store": (crowded, OFTEN, 60),
+    "aged, rarely failing store": (aged, RARELY, 32),
 }
 _SHARES = 4
 
@@ -136,7 +152,7 @@ def test_everything_really_happens() -> None:
     told: set[str] = set()
     horizons = []
     for seed in range(500, 524):
-        world, diary = simulate(seed, undone if seed % 2 else daily, {**NETWORK, **DEATHS})
+        world, diary = simulate(seed, undone if seed % 2 else daily, OFTEN)
         done += diary.done
         told |= {entry.told.partition(":")[0] for entry in diary.written}
         horizons.append(horizon_of(open_log(world, world.inner).metadata().configuration))
@@ -152,18 +168,29 @@ def _never_moves(self, start, now, timestamp_ms):
     return Done(now.version)
 
 
+def _keeps_nothing(reader, files, known, version):
+    """A purge that does not look at what came after its horizon."""
+    return []
+
+
+def _all_live(live):
+    """A merge that does not look whether its splits are still part of the table."""
+
+
 MUTATIONS = {
-    "no horizon": (MoveHorizon, "plan", _never_moves, undone),
+    "no horizon": (MoveHorizon, "plan", _never_moves, undone, OFTEN),
+    "no look above the horizon": (purge_plan, "_keep_above", _keeps_nothing, aged, RARELY),
+    "no look at the sources of merges": (replacing, "sources_live", _all_live, aged, {}),
 }
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_the_simulator_notices_a_missing_protection(mutation: str, monkeypatch) -> None:
-    kind, name, replacement, cast = MUTATIONS[mutation]
-    monkeypatch.setattr(kind, name, replacement)
+    place, name, replacement, cast, faults = MUTATIONS[mutation]
+    monkeypatch.setattr(place, name, replacement)
     for seed in range(300):
         try:
-            simulate(seed, cast, {**NETWORK, **DEATHS})
+            simulate(seed, cast, faults)
         except (AssertionError, IndexTablesError):
             return
     pytest.fail(f"{mutation}: 300 seeds, and nobody noticed")

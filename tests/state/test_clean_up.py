@@ -274,6 +274,28 @@ def test_no_manifest_goes_while_a_state_that_stays_cannot_be_read(place) -> None
     assert place.manifests == before
 
 
+def test_a_state_that_cannot_be_deleted_keeps_its_manifests(place) -> None:
+    log = place.log(**{"cleanup.enabled": "false"})
+    for number in range(1, 6):
+        log.overwrite_files([make_add(f"{number}.split")])
+        log.checkpoint()
+    before = place.manifests
+    place.wait(hours=5)
+    oldest = place.states[0]
+
+    def script(call):
+        is_state = call.verb == "delete" and parse_checkpoint_key(call.key) == oldest
+        return Fault.UNAVAILABLE if is_state else Fault.NONE
+
+    failing = place.log(FaultyStore(place.store, script), **KEEP_LITTLE)
+    cleaned = failing._checkpointer.clean_up(failing.config)
+    assert cleaned.checkpoints
+    assert (cleaned.num_failed, cleaned.manifests) == (1, ())
+    assert place.manifests == before
+    assert live_paths(place.log(**{"cache.disk.enabled": "false"}), version=oldest) == ["1.split"]
+    assert place.clean_up(**KEEP_LITTLE).manifests
+
+
 def test_a_manifest_that_is_put_again_meanwhile_stays(place) -> None:
     place.commit(1, 20, **{"cleanup.enabled": "false"})
     orphan = f"{LOG_DIRECTORY}/manifests/manifest-{'0' * 32}.avro"

@@ -34,7 +34,7 @@ from indextables.ops.ages import HOUR_MS, PROBE_PREFIX, Ages
 from indextables.protocol.actions import Add
 from indextables.protocol.features import check_writable
 from indextables.protocol.horizon import horizon_of
-from indextables.protocol.names import LOG_DIRECTORY, version_key
+from indextables.protocol.names import LOG_DIRECTORY, table_below, version_key
 from indextables.state.retention import Listing
 from indextables.store import ObjectStore
 
@@ -75,6 +75,11 @@ class OldFiles:
             if "%" in path:
                 self._keep(unquote(path))
 
+    def keep_below(self, prefixes: Iterable[str]) -> None:
+        """Let go of all files whose names start with one of these."""
+        starts = tuple(prefixes)
+        self._files = {key: file for key, file in self._files.items() if not key.startswith(starts)}
+
     def _keep(self, path: str) -> None:
         self._files.pop(path, None)
         for key in self._escaped.get(path, ()):
@@ -92,15 +97,20 @@ class Listed(NamedTuple):
 
 
 def list_old_files(store: ObjectStore, now_ms: int, retention_ms: int) -> Listed:
-    """List everything, page by page. Only what ends in `.split`, outside of the log, is taken for a data file."""
+    """List everything, page by page. Only what ends in `.split`, outside of the log, is taken for a data file. What
+    lies in a directory that has a log of its own is of another table."""
     listed = Listed(OldFiles(), [])
+    tables_below: set[str] = set()
     for page in store.pages():
         for meta in page:
             if meta.key.startswith(f"{LOG_DIRECTORY}/"):
                 if meta.key.startswith(PROBE_PREFIX) and meta.modified_ms < now_ms - HOUR_MS:
                     listed.probes.append(meta.key)
+            elif (table := table_below(meta.key)) is not None:
+                tables_below.add(table)
             elif meta.key.endswith(SPLIT_SUFFIX) and meta.modified_ms <= now_ms - retention_ms:
                 listed.files.add(OldFile(meta.modified_ms, meta.key, meta.size))
+    listed.files.keep_below(tables_below)
     return listed
 
 
@@ -131,7 +141,9 @@ def decide(reader: LogReader, files: OldFiles, cutoff_ms: int) -> Decision:
     old = [version for version, time_ms in times.items() if time_ms <= cutoff_ms]
     young = list(times)[len(old) :]
     readable = (version for version in (*reversed(old), *young) if _keep_readable(reader, files, version))
-    horizon = next(readable, known.newest.version)
+    horizon = next(readable, None)
+    if horizon is None:
+        raise _refusal(reader, "of none of its versions all files are known")
     unsure = [times[version] for version in _keep_above(reader, files, known, horizon)]
     if horizon > 0 and times[horizon] > cutoff_ms:
         unsure.append(times[horizon])
@@ -254,7 +266,11 @@ def _refusing(reader: LogReader) -> Iterator[None]:
     try:
         yield
     except _UNREADABLE as error:
-        raise CorruptLogError(
-            f"cannot purge `{reader.url}` because its log cannot be read whole: {error.message}",
-            hint="nothing was deleted; mend the log with `REPAIR INDEXFILES TRANSACTION LOG` first",
-        ) from error
+        raise _refusal(reader, error.message) from error
+
+
+def _refusal(reader: LogReader, why: str) -> CorruptLogError:
+    return CorruptLogError(
+        f"cannot purge `{reader.url}` because its log cannot be read whole: {why}",
+        hint="nothing was deleted; mend the log with `REPAIR INDEXFILES TRANSACTION LOG` first",
+    )

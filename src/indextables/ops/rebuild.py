@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from indextables.ops.reporting import report
 from indextables.ops.workers import workers_for
 from indextables.protocol.actions import Add, Metadata
 from indextables.protocol.features import NEW_TABLE_PROTOCOL
-from indextables.protocol.names import LOG_DIRECTORY
+from indextables.protocol.names import LOG_DIRECTORY, table_below
 from indextables.protocol.paths import escape_partition_value, unescape_partition_value
 from indextables.protocol.schema import check_partition_columns, same_columns, schema_from_json, schema_to_json
 from indextables.split.fields import FieldMap
@@ -77,8 +77,11 @@ def rebuild(log: TransactionLog) -> Rebuilt:
 
 
 def _list_splits(store: ObjectStore) -> list[ObjectMeta]:
-    inside = f"{LOG_DIRECTORY}/"
-    return [meta for meta in store.list() if meta.key.endswith(".split") and not meta.key.startswith(inside)]
+    """All splits outside of the log, less those of directories that have a log of their own."""
+    listed = list(store.list())
+    tables_below = {table for meta in listed if (table := table_below(meta.key)) is not None}
+    elsewhere = (f"{LOG_DIRECTORY}/", *tables_below)
+    return [meta for meta in listed if meta.key.endswith(".split") and not meta.key.startswith(elsewhere)]
 
 
 def _read_all(log: TransactionLog, found: Sequence[ObjectMeta]) -> tuple[list[_Read], list[str]]:
@@ -182,9 +185,13 @@ def _check_alike(splits: Sequence[_Read]) -> None:
 
 
 def _without_merged(splits: Sequence[_Read]) -> list[_Read]:
-    """The splits less those whose rows another one holds; of several merges of the same splits the last is kept."""
+    """The splits less those whose rows another one holds; of several merges of the same splits the last is kept. Where
+    merges share some of their splits, the splits of one are taken instead of it."""
     direct = {split.split_id: split.merged_from for split in splits}
     merged = [(split, _all_sources(direct, split.split_id)) for split in splits if split.merged_from]
+    undone = _undone(merged, direct.keys())
+    splits = [split for split in splits if split.split_id not in undone]
+    merged = [(split, sources) for split, sources in merged if split.split_id not in undone]
     holders = {source: holder for holder, sources in merged for source in sources}
     for place, (split, sources) in enumerate(merged):
         later = (holder for holder, others in merged[place + 1 :] if sources <= others)
@@ -196,6 +203,22 @@ def _without_merged(splits: Sequence[_Read]) -> list[_Read]:
             holder = holders[split.split_id]
             logger.warning("leaving out `%s`: its rows are in `%s`", split.add.path, holder.add.path)
     return [split for split in splits if split.split_id not in holders]
+
+
+def _undone(merged: Sequence[tuple[_Read, frozenset[str]]], there: Set[str]) -> set[str]:
+    """Merges to be left out for the splits that they were merged from, which are all there, as others hold some of
+    these too. One of the two was never committed; the rows are the same whichever it was."""
+    undone: set[str] = set()
+    kept: list[frozenset[str]] = []
+    latest_first = merged[::-1]
+    for split, sources in sorted(latest_first, key=lambda entry: entry[0].merged_from <= there):
+        shares = any(sources & others and not (sources <= others or others <= sources) for others in kept)
+        if shares and split.merged_from <= there:
+            logger.warning("leaving out `%s`: the splits that it was merged from are there", split.add.path)
+            undone.add(split.split_id)
+        else:
+            kept.append(sources)
+    return undone
 
 
 def _all_sources(direct: Mapping[str, frozenset[str]], split_id: str) -> frozenset[str]:

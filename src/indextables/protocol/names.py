@@ -51,6 +51,12 @@ def is_manifest_key(key: str) -> bool:
     return _MANIFEST.fullmatch(key) is not None
 
 
+def table_below(key: str) -> str | None:
+    """The prefix of the table that lies below this one, where a key is of that table's log."""
+    root, inside, _ = key.partition(f"/{LOG_DIRECTORY}/")
+    return f"{root}/" if inside and root != LOG_DIRECTORY else None
+
+
 def _number(match: re.Match[str] | None) -> int | None:
     if match is None:
         return None
