@@ -68,6 +68,16 @@ def test_json_is_the_row_of_the_command(invoke, url):
     assert found["original_size_bytes"] > sizes[0]
 
 
+def test_a_merge_that_leaves_something_out_is_no_success(invoke, url, tmp_path):
+    lost = it.Table.open(url).files()["path"][0].as_py()
+    (tmp_path / "table" / lost).unlink()
+    result = invoke("merge", url)
+    found = fields(result.stdout)
+    assert (result.exit_code, found["status"], found["skipped"]) == (1, "PARTIAL", "1")
+    assert lost in found["message"]
+    assert invoke("merge", url).exit_code == 0
+
+
 def test_limits_are_kept(invoke, url):
     result = invoke("merge", url, "--max-dest-splits", 1, "--max-source-splits-per-merge", 2, "--json")
     found = json.loads(result.stdout)

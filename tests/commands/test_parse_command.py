@@ -306,6 +306,7 @@ def test_what_is_wrong_is_shown_with_its_place(marked, reason):
         ("DESCRIBE INDEXTABLES HISTROY t", "did you mean `HISTORY`?"),
         ("MERGE SPLITS /data/logs", "put a path in quotes."),
         ("MERGE SPLITS s3://bucket/logs", "put a path in quotes."),
+        ("MERGE SPLITS t MAX DEST SPLITS -1", f"it is written `{COMMANDS['merge_splits'].usage}`"),
         ("MERGE SPLITS t TARGET", f"it is written `{COMMANDS['merge_splits'].usage}`"),
         ("desc indextable history", f"it is written `{COMMANDS['history'].usage}`"),
     ],

@@ -12,7 +12,7 @@ from tests.ops.whole_tables import contents, flip, make_table, merge_all, rows, 
 
 import indextables as it
 from indextables.config import Config
-from indextables.errors import ConfigError, CorruptLogError, TableExistsError, TableNotFoundError
+from indextables.errors import ConfigError, CorruptLogError, StorageError, TableExistsError, TableNotFoundError
 from indextables.log.restoring import MoveHorizon
 from indextables.ops.clean_log import LogPlace
 from indextables.ops.fsck import fsck
@@ -208,6 +208,13 @@ def test_a_target_that_holds_something_is_refused(tmp_path, name) -> None:
     with pytest.raises(TableExistsError, match=f"`{tmp_path}/full` because it is not empty: it holds `{name}`"):
         it.repair(table.url, str(tmp_path / "full"))
     assert contents(tmp_path / "full") == {name: b"precious"}
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path) -> None:
+    table = make_table(tmp_path / "t", appends=1)
+    (tmp_path / "file").write_text("no directory")
+    with pytest.raises(StorageError, match=f"cannot write a log to `{tmp_path / 'file'}`: "):
+        it.repair(table.url, str(tmp_path / "file"))
 
 
 def test_a_finished_target_is_not_written_again(tmp_path) -> None:

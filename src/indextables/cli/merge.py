@@ -41,9 +41,9 @@ Examples:
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be merged.")
 @json_option
-@click.pass_obj
+@click.pass_context
 def merge(
-    options: dict[str, str],
+    ctx: click.Context,
     url: str,
     where: str | None,
     target_size: str | None,
@@ -54,7 +54,8 @@ def merge(
 ) -> None:
     """Merge the small splits of TABLE, a path or a URL, into few large ones. Its rows stay the same.
 
-    A split that cannot be read is left as it is, and the others are merged without it.
+    A split that cannot be read is left as it is, and the others are merged without it: the exit code is 1 then, as
+    where anything else kept a part of the splits from being merged.
     """
     arguments = {
         "where": where,
@@ -64,8 +65,10 @@ def merge(
         "dry_run": dry_run,
     }
     with progress("merging splits"):
-        merged = COMMANDS["merge_splits"].run(url, arguments, options)
+        merged = COMMANDS["merge_splits"].run(url, arguments, ctx.obj)
     if as_json:
         print_json(merged)
     else:
         print_fields(merged, _COLUMNS)
+    if merged["status"][0].as_py() == "PARTIAL":
+        ctx.exit(1)

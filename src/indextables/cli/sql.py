@@ -55,11 +55,17 @@ def _run_in_spark(statement: str, options: Mapping[str, str]) -> pa.Table:
             "cannot run the statement because `pyspark` is not installed",
             hint="install it with `pip install 'indextables[spark]'`; a command on a path in quotes needs no Spark",
         ) from error
+    from pyspark.errors import PySparkException
+
     from indextables.spark import session
     from indextables.spark.statements import sql as run
 
     settings = {key if key.lower().startswith(PREFIX) else f"{PREFIX}{key}": value for key, value in options.items()}
-    answer: pa.Table = run(session(config=settings, progress=False), statement).toArrow()
+    spark = session(config=settings, progress=False)
+    try:
+        answer: pa.Table = run(spark, statement).toArrow()
+    except PySparkException as error:
+        raise QueryError(f"cannot run the statement: {str(error).strip()}") from error
     doubled = [name for name, count in Counter(answer.column_names).items() if count > 1]
     if doubled:
         raise QueryError(

@@ -27,6 +27,7 @@ _EXPECTED = {
 }
 _LONGEST_WORD = 60
 _PARTS_OF_PATHS = ("/", ":", "~", "\\", "-")
+_NUMBERS = {"NUMBER", "BYTES"}
 _SINGULAR = {"INDEXTABLE": "INDEXTABLES", "DESC": "DESCRIBE"}
 
 
@@ -42,7 +43,7 @@ def unexpected(statement: Statement, token: lark.Token, accepted: Collection[str
     start = token.start_pos or 0
     word = statement.written(start, token.end_pos or start)[:_LONGEST_WORD]
     reason = f"`{word}` stands where {belongs} belongs"
-    if word.startswith(_PARTS_OF_PATHS):
+    if word.startswith(_PARTS_OF_PATHS) and _NUMBERS.isdisjoint(accepted):
         return mistake(statement, reason, start, advice="put a path in quotes.")
     near = difflib.get_close_matches(word.upper(), keywords, n=1)
     return mistake(statement, reason, start, advice=f"did you mean `{near[0]}`?" if near else None)

@@ -1,12 +1,13 @@
 """Work on a table in the background of this process, at most one at a time for each table.
 
 It runs in threads that the interpreter waits for when it ends. What is still under way when the time for that has
-passed is called off. At the end of the interpreter no pool of threads or processes takes work any more, so this uses
-none.
+passed is called off, and so is all of it where somebody interrupts the waiting. At the end of the interpreter no pool
+of threads or processes takes work any more, so this uses none.
 """
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import logging
 import os
@@ -18,6 +19,8 @@ from indextables.ops.cancelling import Cancellation, WorkCancelled
 logger = logging.getLogger(__name__)
 
 Work = Callable[[Cancellation], None]
+
+_SECONDS_TO_END = 10
 
 
 @dataclasses.dataclass
@@ -103,6 +106,7 @@ class Background:
         with self._changed:
             is_watched, self._is_watched = self._is_watched, True
         if not is_watched:
+            atexit.register(self._call_off)
             threading.Thread(target=self._await_exit, name="indextables-exit", daemon=True).start()
 
     def _await_exit(self) -> None:
@@ -114,6 +118,15 @@ class Background:
             late = list(self._runs.values())
         for run in late:
             run.cancellation.cancel()
+
+    def _call_off(self) -> None:
+        """Where something is left after the waiting, that was interrupted: it gets a moment to put its things away."""
+        with self._changed:
+            left = [run for run in self._runs.values() if not run.is_here]
+        for run in left:
+            run.cancellation.cancel()
+        with self._changed:
+            self._changed.wait_for(lambda: all(run.is_here for run in self._runs.values()), _SECONDS_TO_END)
 
     def _forget(self) -> None:
         """After a fork the threads are gone, and the lock may be held by one of them."""

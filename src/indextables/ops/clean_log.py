@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from indextables.errors import CorruptLogError, ObjectExistsError, ObjectNotFoundError, TableExistsError
+from indextables.errors import CorruptLogError, ObjectExistsError, ObjectNotFoundError, StorageError, TableExistsError
 from indextables.log.checks import checked
 from indextables.log.operations import Answer, Append, Batch, Plan, with_mappings
 from indextables.log.pools import InlinePools
@@ -117,6 +117,12 @@ class LogPlace:
 
     def put(self, files: Mapping[str, bytes]) -> None:
         """Put the files of a log. One that is there already must be the same."""
+        try:
+            self._put(files)
+        except StorageError as error:
+            raise type(error)(f"cannot write a log to `{self.url}`: {error.message}", hint=error.hint) from error
+
+    def _put(self, files: Mapping[str, bytes]) -> None:
         for key in sorted(files, key=_order):
             step, name = _order(key)[0], self.name(key)
             if step == _HINT:

@@ -9,14 +9,18 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import IndexTablesError
 from indextables.transaction_log import TransactionLog
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+
+_SECONDS_BETWEEN_LOOKS = 1
 
 
 class Workers(Protocol):
@@ -51,7 +55,7 @@ class LocalWorkers:
             return
         import loky
 
-        executor = loky.ProcessPoolExecutor(num_processes)
+        executor = loky.ProcessPoolExecutor(num_processes, initializer=_end_with, initargs=(os.getpid(),))
         futures = {executor.submit(work, item): place for place, item in enumerate(items)}
         try:
             for future in loky.as_completed(futures):
@@ -65,6 +69,18 @@ class LocalWorkers:
             for future in futures:
                 future.cancel()
             executor.shutdown(wait=True)
+
+
+def _end_with(parent: int) -> None:
+    """Let this process end soon after its parent, which may be killed and cannot say so: nobody would take its results,
+    and it would wait for more to do for ever."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            SYSTEM_CLOCK.sleep(_SECONDS_BETWEEN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="indextables-parent", daemon=True).start()
 
 
 Provider = Callable[[], Workers | None]
