@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.ops.whole_tables import contents, flip, make_table, merge_all, rows, sorted_rows, the_split
+from tests.ops.whole_tables import (
+    contents,
+    directory_of,
+    flip,
+    make_table,
+    merge_all,
+    one_split,
+    rows,
+    sorted_rows,
+    the_split,
+)
 
 import indextables as it
 from indextables.config import Config
@@ -145,6 +155,38 @@ def test_bad_splits_are_left_out_and_counted(tmp_path, caplog) -> None:
     assert repaired.snapshot.skips == {}
     assert [row["id"] for row in sorted_rows(repaired)] == [20, 21, 22, 23]
     assert repaired.fsck().num_rows == 0
+
+
+def test_a_split_whose_rows_are_damaged_is_left_out(tmp_path) -> None:
+    table = make_table(tmp_path / "t", partition_by=())
+    flip(the_split(table), 40)
+    assert answer(it.repair(table.url))["status"] == "DAMAGED"
+    done = answer(it.repair(table.url, str(tmp_path / "clean")))
+    assert (done["status"], done["total_splits"], done["valid_splits"]) == ("PARTIAL", 3, 2)
+    found = in_place(table, tmp_path / "clean")
+    assert (found.num_files, found.fsck().num_rows) == (2, 0)
+    assert len(sorted_rows(found)) == found.num_records
+
+
+def test_a_split_whose_index_alone_is_damaged_keeps_its_rows(tmp_path) -> None:
+    table = make_table(tmp_path / "t", partition_by=())
+    expected = sorted_rows(table)
+    flip(the_split(table), directory_of(table.log).members[1].offset)
+    done = answer(it.repair(table.url, str(tmp_path / "clean")))
+    assert (done["status"], done["valid_splits"], done["missing_splits"]) == ("PARTIAL", 3, 0)
+    found = in_place(table, tmp_path / "clean")
+    assert found.fsck()["check"].to_pylist() == ["index"]
+    found.merge_splits()
+    assert (sorted_rows(found), found.fsck().num_rows) == (expected, 0)
+
+
+def test_wrong_statistics_are_left_out(tmp_path) -> None:
+    log = one_split(tmp_path / "t", max_values={"id": "5"})
+    assert it.Table.open(log.url).count(where="id = 9") == 0, "the log hides a row"
+    done = answer(it.repair(log.url, str(tmp_path / "clean")))
+    assert (done["status"], done["valid_splits"]) == ("PARTIAL", 1)
+    found = in_place(it.Table.open(log.url), tmp_path / "clean")
+    assert (found.count(where="id = 9"), found.fsck().num_rows) == (1, 0)
 
 
 @pytest.mark.parametrize("damage", ["flip", "remove"])

@@ -85,6 +85,15 @@ def test_files_that_are_gone_are_named_and_nothing_happens(table):
     assert (table.refresh().version, ids(table)) == (3, [4])
 
 
+def test_a_live_file_that_is_gone_is_named_too(table):
+    table.append(rows((5, 5)))
+    (path,) = it.Table.open(table.url, version=3).files()["path"].to_pylist()
+    os.remove(Path(table.url, path))
+    with pytest.raises(RetentionError, match="cannot restore version 3") as error:
+        table.restore(version=3)
+    assert path in str(error.value)
+
+
 @pytest.mark.parametrize("wanted", [{}, {"version": 1, "timestamp": "2026-01-01"}])
 def test_one_place_in_time_is_asked_for(table, wanted):
     with pytest.raises(ConfigError, match="give a version or a timestamp"):

@@ -41,7 +41,7 @@ def repair(ctx: click.Context, url: str, target_url: str | None, as_json: bool) 
 
     With --at, a clean log is written there: of the newest version that can be read, less splits that are missing or
     damaged. Where no log is left, it is rebuilt from the splits; splits that were merged or overwritten before, and not
-    purged, come back then. Of a split, size and footer are looked at: `indextables fsck` finds damage inside.
+    purged, come back then.
 
     Exits with 1 where damage was found and nothing was written.
     """

@@ -68,7 +68,7 @@ class Restore:
         defined = _with_definitions(now.metadata, target.metadata)
         definitions = [defined] if defined != now.metadata else []
         removes = removes_of(_less(snapshot.files, target.files), timestamp_ms, data_change=True)
-        back = adds_of(target.describe(missing_files(target, snapshot)))
+        back = adds_of(target.describe(_less(target.files, snapshot.files)))
         adds = [msgspec.structs.replace(add, data_change=True) for add in back]
         if not (definitions or removes or adds):
             return Done(now.version)
@@ -76,12 +76,8 @@ class Restore:
         return Plan([*definitions, *removes, *added], {"version": target.version})
 
 
-def missing_files(target: Snapshot, now: Snapshot) -> pa.Table:
-    """The files of an earlier version that are not live now."""
-    return _less(target.files, now.files)
-
-
 def _less(files: pa.Table, others: pa.Table) -> pa.Table:
+    """The files that are not among the others."""
     known = others["path"].combine_chunks() if others.num_rows else pa.array([], pa.string())
     return files.filter(pc.invert(pc.is_in(files["path"], value_set=known)))
 

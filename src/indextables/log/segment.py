@@ -85,7 +85,7 @@ def whole_segment(store: ObjectStore, ignored: Container[int] = ()) -> Segment:
     if not versions and not checkpoints:
         raise TableNotFoundError(
             f"No transaction log found at `{store.location.url}`: it has neither a version file nor a state",
-            hint="check the address, or create the table first",
+            hint="check the address, or create the table first; a lost log is rebuilt by `indextables repair`",
         )
     base = max(checkpoints, default=-1)
     if not any(version > base for version in versions):

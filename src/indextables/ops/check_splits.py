@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from indextables.config import Config
@@ -24,6 +25,8 @@ from indextables.transaction_log import TransactionLog
 
 MISSING = "missing"
 FOREIGN = "format"
+INDEX = "index"
+STATISTICS = "statistics"
 
 _MOST_BYTES_AT_ONCE = 64 << 20
 _MOST_SPLITS_AT_ONCE = 256
@@ -43,9 +46,18 @@ class CheckedSplit(NamedTuple):
     findings: list[Finding]
 
     @property
-    def is_usable(self) -> bool:
-        """Whether a log may name it: nothing is wrong, as far as a split of another format can be judged."""
+    def is_right(self) -> bool:
+        """Whether nothing is wrong, as far as a split of another format can be judged."""
         return all(finding.check == FOREIGN for finding in self.findings)
+
+    @property
+    def mended(self) -> Add | None:
+        """What a log may say of it: nothing of statistics that are wrong, and nothing at all where rows cannot be read.
+        An index that is damaged is built again by the next merge."""
+        wrong = {finding.check for finding in self.findings} - {FOREIGN, INDEX}
+        if wrong == {STATISTICS}:
+            return msgspec.structs.replace(self.add, stats=None, min_values=None, max_values=None)
+        return None if wrong else self.add
 
 
 def check_splits(log: TransactionLog, snapshot: Snapshot, *, deep: bool) -> Iterator[CheckedSplit]:
@@ -151,10 +163,10 @@ def _deep_findings(
     except CorruptSplitError as error:
         findings.append(Finding("rows", error.message))
     else:
-        findings += [Finding("statistics", text) for text in statistics_problems(add, schema, facts.statistics)]
+        findings += [Finding(STATISTICS, text) for text in statistics_problems(add, schema, facts.statistics)]
         findings += [Finding("partition", text) for text in partition_problems(add, schema, facts)]
     try:
         check_index(split, config)
     except CorruptSplitError as error:
-        findings.append(Finding("index", error.message))
+        findings.append(Finding(INDEX, error.message))
     return findings

@@ -89,10 +89,10 @@ def _validate(log: TransactionLog) -> pa.Table:
     except (CorruptLogError, CheckpointError) as error:
         logger.warning("no version of `%s` can be read: %s", log.url, error.message)
         return _answer(log, "", _NO_VERSION, 0, 0, "DAMAGED")
-    adds = _usable_splits(log, readable)
-    num_splits = readable.snapshot.num_files
-    status = "VALID" if readable.problem is None and len(adds) == num_splits else "DAMAGED"
-    return _answer(log, "", readable.snapshot.version, num_splits, len(adds), status)
+    checked = _check(log, readable)
+    num_right = sum(split.is_right for split in checked)
+    status = "VALID" if readable.problem is None and num_right == len(checked) else "DAMAGED"
+    return _answer(log, "", readable.snapshot.version, len(checked), num_right, status)
 
 
 def _write_clean(log: TransactionLog, place: LogPlace) -> pa.Table:
@@ -103,11 +103,12 @@ def _write_clean(log: TransactionLog, place: LogPlace) -> pa.Table:
             f"cannot repair `{log.url}` because no version of its log can be read: {error.message}",
             hint=f"move `{log.url}/{LOG_DIRECTORY}` away and repair the table again: it is rebuilt from its splits",
         ) from error
-    adds = _usable_splits(log, readable)
+    checked = _check(log, readable)
+    adds = [add for split in checked if (add := split.mended) is not None]
     place.put(make_log(_contents(readable.snapshot, adds)))
-    num_splits = readable.snapshot.num_files
-    status = "SUCCESS" if readable.problem is None and len(adds) == num_splits else "PARTIAL"
-    return _answer(log, place.url, readable.snapshot.version, num_splits, len(adds), status)
+    is_whole = readable.problem is None and all(split.is_right for split in checked)
+    status = "SUCCESS" if is_whole else "PARTIAL"
+    return _answer(log, place.url, readable.snapshot.version, len(checked), len(adds), status)
 
 
 def _rebuild(log: TransactionLog, place: LogPlace) -> pa.Table:
@@ -123,22 +124,23 @@ def _rebuild(log: TransactionLog, place: LogPlace) -> pa.Table:
     return _answer(log, place.url, _NO_VERSION, num_splits, num_splits - rebuilt.num_damaged, "REBUILT")
 
 
-def _usable_splits(log: TransactionLog, readable: Readable) -> list[Add]:
-    """The live splits that are there and can be opened, in the order of the table; the others are told."""
+def _check(log: TransactionLog, readable: Readable) -> list[CheckedSplit]:
+    """The live splits, each read through, in the order of the table; what is wrong with them is told."""
     snapshot = readable.snapshot
     if readable.problem is not None:
         logger.warning("`%s` is read at version %d: %s", log.url, snapshot.version, readable.problem)
-    checked = {found.add.path: found for found in check_splits(log, snapshot, deep=False)}
+    checked = {found.add.path: found for found in check_splits(log, snapshot, deep=True)}
     in_order = [checked[path] for path in snapshot.files["path"].to_pylist()]
-    _tell([found for found in in_order if not found.is_usable])
-    return [found.add for found in in_order if found.is_usable]
+    _tell([found for found in in_order if not found.is_right])
+    return in_order
 
 
-def _tell(unusable: Sequence[CheckedSplit]) -> None:
-    for found in unusable[:_MOST_TOLD]:
-        logger.warning("the split `%s` cannot be used: %s", found.add.path, found.findings[0].problem)
-    if len(unusable) > _MOST_TOLD:
-        logger.warning("%d more splits cannot be used", len(unusable) - _MOST_TOLD)
+def _tell(wrong: Sequence[CheckedSplit]) -> None:
+    for found in wrong[:_MOST_TOLD]:
+        fate = "cannot be used" if found.mended is None else "is damaged and can be used"
+        logger.warning("the split `%s` %s: %s", found.add.path, fate, found.findings[0].problem)
+    if len(wrong) > _MOST_TOLD:
+        logger.warning("%d more splits are damaged", len(wrong) - _MOST_TOLD)
 
 
 def _contents(snapshot: Snapshot, adds: Sequence[Add]) -> Contents:

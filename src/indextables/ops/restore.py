@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from indextables.errors import ConfigError, ObjectNotFoundError, RetentionError
 from indextables.log.pools import SHARED_POOLS
-from indextables.log.restoring import Restore, missing_files
+from indextables.log.restoring import Restore
 from indextables.log.snapshot import Snapshot
 from indextables.ops.answers import answer_schema, one_row
 from indextables.protocol.actions import Add, Remove
@@ -52,8 +52,8 @@ def restore(
 
 
 def _check_files(log: TransactionLog, target: Snapshot) -> None:
-    """Refuse a version of which files are gone. Those that are live are not asked for."""
-    files = missing_files(target, log.snapshot()).select(["path", "size"])
+    """Refuse a version of which files are gone, also such that are live."""
+    files = target.files.select(["path", "size"])
     sizes = dict(zip(*(column.to_pylist() for column in files.columns), strict=True))
     found = _sizes(log.reader.store, sizes)
     gone = sorted(path for path, size in sizes.items() if found.get(path) != size)
