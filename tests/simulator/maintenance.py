@@ -27,7 +27,7 @@ from indextables.errors import (
 from indextables.ops.workers import InlineWorkers, working_with
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.version_file import commit_info
-from indextables.store.faulty import Fault
+from indextables.store.faulty import Fault, ProcessDied
 
 SCHEMA = pa.schema([("id", pa.int64()), ("shelf", pa.int32()), ("message", pa.string())])
 SHELVES = (1, 2, None)
@@ -187,6 +187,25 @@ def keeper(world: World, diary: Diary, name: str, num_chores: int, kinds: Sequen
                 world.trace.append(f"{world.clock.seconds:.3f} {name}: {error.message[:120]}")
             diary.done[f"{kind}: {told}"] += 1
             world.trace.append(f"{world.clock.seconds:.3f} {name}: {kind}: {told}")
+
+    return run
+
+
+def everything(world: World, diary: Diary, name: str, num_steps: int, look: Callable[[], None]):
+    """An actor that does everything, one after the other, and looks at all of it after each. Where it dies, it starts
+    again."""
+
+    def run() -> None:
+        for _ in range(num_steps):
+            writes = world.random.random() < 0.5
+            step = (
+                writer(world, diary, name, 1, list(WRITES)) if writes else keeper(world, diary, name, 1, list(CHORES))
+            )
+            try:
+                step()
+            except ProcessDied:
+                world.trace.append(f"{world.clock.seconds:.3f} {name}: died, and starts again")
+            look()
 
     return run
 

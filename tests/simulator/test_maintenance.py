@@ -14,6 +14,7 @@ from tests.simulator.maintenance import (
     MAINTAINED,
     SCHEMA,
     Diary,
+    everything,
     ids_of,
     keeper,
     models,
@@ -71,6 +72,11 @@ def aged(world: World, diary: Diary) -> None:
     world.spawn("q", keeper(world, diary, "q", 4, ["purge"]))
 
 
+def alone(world: World, diary: Diary) -> None:
+    """Everything, one after the other; what really happened is checked after each."""
+    world.spawn("a", everything(world, diary, "a", 14, lambda: check(world, diary)))
+
+
 # Where less fails, more chores come to their end.
 OFTEN = {**NETWORK, **DEATHS}
 RARELY = {fault: probability / 4 for fault, probability in OFTEN.items()}
@@ -82,6 +88,8 @@ SCENARIOS: dict[str, tuple[Cast, dict[Fault, float], int]] = {
     "undone, failing store": (undone, OFTEN, 60),
     "crowded, failing store": (crowded, OFTEN, 60),
     "aged, rarely failing store": (aged, RARELY, 32),
+    "alone, failing store": (alone, OFTEN, 20),
+    "alone, rarely failing store": (alone, RARELY, 20),
 }
 _SHARES = 4
 
