@@ -69,7 +69,7 @@ class TransactionLog:
         bases: BaseSource | None = None,
     ) -> None:
         self._config = Config.resolve(options=options or {}, session=session or {})
-        self._arguments = (os.fspath(url), dict(options or {}), dict(session or {}))
+        self._arguments = (dict(options or {}), dict(session or {}))
         self._clock = clock
         self._is_portable = store is None and clock is SYSTEM_CLOCK
         self._store = store if store is not None else open_store(os.fspath(url), self._config)
@@ -83,7 +83,8 @@ class TransactionLog:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, self._arguments
+        # A path is absolute here: a worker may stand in another directory.
+        return _reopen, (self.url, *self._arguments)
 
     def __repr__(self) -> str:
         return f"TransactionLog({self.url!r})"
@@ -101,7 +102,7 @@ class TransactionLog:
     @property
     def options(self) -> dict[str, Any]:
         """The settings that it was opened with, among which may be secrets."""
-        return {**self._arguments[2], **self._arguments[1]}
+        return {**self._arguments[1], **self._arguments[0]}
 
     @property
     def reader(self) -> LogReader:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import indextables as it
+from indextables.ops.workers import InlineWorkers, working_with
 from indextables.store.disk import Disk
 
 OLD = (1_000_000_000, 1_000_000_000)
@@ -90,7 +91,8 @@ def test_what_could_not_be_deleted_ends_in_a_failure(invoke, purgeable, monkeypa
         unlink(disk, path)
 
     monkeypatch.setattr(Disk, "unlink", refuse)
-    result = invoke("-o", "purge.deleteRetries=0", "purge", purgeable)
+    with working_with(InlineWorkers()):
+        result = invoke("-o", "purge.deleteRetries=0", "purge", purgeable)
     assert result.exit_code == 1
     assert "PARTIAL" in result.stdout
     assert "1 data files could not be deleted: cannot delete `orphan.split`: Permission denied" in result.stdout

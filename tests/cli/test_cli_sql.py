@@ -10,6 +10,7 @@ import pytest
 from tests.spark_runs import needs_spark, run_program
 
 import indextables as it
+from indextables.ops import merge_jobs
 
 
 def test_people_see_a_line_per_fact(invoke, url):
@@ -64,6 +65,7 @@ def test_commands_without_a_table(invoke, tmp_path):
     result = invoke("-o", f"cache.disk.path={tmp_path}", "sql", "FLUSH INDEXTABLES SEARCHER CACHE", "--json")
     assert result.exit_code == 0, result.stderr
     assert [json.loads(line)["cache_type"] for line in result.stdout.splitlines()] == ["searchers", "indexes"]
+    merge_jobs._jobs.forget()
     result = invoke("sql", "DESCRIBE INDEXTABLES MERGE JOBS")
     assert (result.exit_code, result.stdout.split()[:3]) == (0, ["job_id", "table_path", "status"])
     assert invoke("sql", "DESCRIBE INDEXTABLES MERGE JOBS", "--json").stdout == ""

@@ -161,6 +161,14 @@ def test_an_enabled_session_does_the_work_of_operations(enabled, tmp_path):
     assert isinstance(workers_for(in_memory), InlineWorkers)
 
 
+def test_a_relative_path_means_the_same_to_workers(enabled, tmp_path, monkeypatch):
+    """They stand in the directory in which Spark was started."""
+    monkeypatch.chdir(tmp_path)
+    table = make_logs("table")
+    assert table.merge_splits(target_size="1G")["status"].to_pylist() == ["SUCCESS"]
+    assert table.fsck().num_rows == 0
+
+
 def test_other_threads_of_the_process_have_the_workers_too(enabled, tmp_path):
     table = make_logs(tmp_path / "table")
     found = []
