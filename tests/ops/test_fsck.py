@@ -143,7 +143,7 @@ def test_a_table_is_clean_after_clean_up(tmp_path) -> None:
 
 
 def test_many_workers_find_what_one_finds(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("indextables.ops.check_splits._MOST_SPLITS_AT_ONCE", 1)
+    monkeypatch.setattr("indextables.ops.workers._MOST_ITEMS_PER_SHARE", 1)
     table = make_table(tmp_path / "t", appends=1)
     flip(the_split(table), 40)
     with working_with(LocalWorkers()):

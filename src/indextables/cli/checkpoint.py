@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from indextables.cli.output import Column, count_text, json_option, print_fields, print_json, progress
+from indextables.cli.output import Column, count_text, json_option, print_answer, progress
 from indextables.commands import COMMANDS
 
 _COLUMNS = (
@@ -36,10 +36,7 @@ def _command(name: str, short_help: str) -> click.Command:
         """
         with progress("writing a checkpoint"):
             made = COMMANDS[name].run(url, {}, options)
-        if as_json:
-            print_json(made)
-        else:
-            print_fields(made, _COLUMNS)
+        print_answer(made, _COLUMNS, as_json=as_json)
 
     return command
 

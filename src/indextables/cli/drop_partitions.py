@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from indextables.cli.output import Column, count_text, json_option, print_fields, print_json, progress, size_text
+from indextables.cli.output import Column, count_text, json_option, print_answer, progress, size_text
 from indextables.commands import COMMANDS
 
 _COLUMNS = (
@@ -35,7 +35,4 @@ def drop_partitions(options: dict[str, str], url: str, where: str, as_json: bool
     """
     with progress("dropping partitions"):
         dropped = COMMANDS["drop_partitions"].run(url, {"where": where}, options)
-    if as_json:
-        print_json(dropped)
-    else:
-        print_fields(dropped, _COLUMNS)
+    print_answer(dropped, _COLUMNS, as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from indextables.cli.output import Column, count_text, json_option, print_fields, print_json, progress, size_text
+from indextables.cli.output import Column, count_text, json_option, print_answer, progress, size_text
 from indextables.commands import COMMANDS
 
 _COLUMNS = (
@@ -66,9 +66,6 @@ def merge(
     }
     with progress("merging splits"):
         merged = COMMANDS["merge_splits"].run(url, arguments, ctx.obj)
-    if as_json:
-        print_json(merged)
-    else:
-        print_fields(merged, _COLUMNS)
+    print_answer(merged, _COLUMNS, as_json=as_json)
     if merged["status"][0].as_py() == "PARTIAL":
         ctx.exit(1)

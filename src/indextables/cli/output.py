@@ -77,6 +77,14 @@ def print_fields(table: pa.Table, columns: Sequence[Column]) -> None:
         print_line(f"{_pad(column.title, width, right=False)}{_GAP}{column.text(row) or _NOTHING}")
 
 
+def print_answer(table: pa.Table, columns: Sequence[Column], *, as_json: bool) -> None:
+    """Print the only row of an answer."""
+    if as_json:
+        print_json(table)
+    else:
+        print_fields(table, columns)
+
+
 def print_line(text: str) -> None:
     """Print a line for people."""
     click.echo(printable(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from indextables.cli.output import Column, count_text, json_option, print_fields, print_json, progress
+from indextables.cli.output import Column, count_text, json_option, print_answer, progress
 from indextables.commands import COMMANDS
 
 _COLUMNS = (
@@ -48,9 +48,6 @@ def purge(
     arguments = {"older_than": older_than, "log_retention": log_retention, "dry_run": dry_run}
     with progress("purging"):
         purged = COMMANDS["purge"].run(url, arguments, ctx.obj)
-    if as_json:
-        print_json(purged)
-    else:
-        print_fields(purged, _COLUMNS)
+    print_answer(purged, _COLUMNS, as_json=as_json)
     if purged["status"][0].as_py() == "PARTIAL":
         ctx.exit(1)

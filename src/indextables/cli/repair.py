@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pyarrow as pa
 
-from indextables.cli.output import Column, count_text, json_option, print_fields, print_json, progress
+from indextables.cli.output import Column, count_text, json_option, print_answer, progress
 from indextables.commands import COMMANDS
 
 _COLUMNS = (
@@ -48,10 +48,7 @@ def repair(ctx: click.Context, url: str, target_url: str | None, as_json: bool) 
     arguments = {} if target_url is None else {"target_url": target_url}
     with progress("checking the log"):
         answer = COMMANDS["repair"].run(url, arguments, ctx.obj)
-    if as_json:
-        print_json(answer)
-    else:
-        print_fields(answer, _COLUMNS)
+    print_answer(answer, _COLUMNS, as_json=as_json)
     if _found_damage(answer):
         ctx.exit(1)
 

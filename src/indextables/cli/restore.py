@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from indextables.cli.output import Column, count_text, json_option, print_fields, print_json, progress
+from indextables.cli.output import Column, count_text, json_option, print_answer, progress
 from indextables.commands import COMMANDS
 
 _COLUMNS = (
@@ -41,7 +41,4 @@ def restore(options: dict[str, str], url: str, version: int | None, timestamp: s
     wanted: dict[str, Any] = {"version": version} if timestamp is None else {"timestamp": timestamp}
     with progress("restoring"):
         restored = COMMANDS["restore"].run(url, wanted, options)
-    if as_json:
-        print_json(restored)
-    else:
-        print_fields(restored, _COLUMNS)
+    print_answer(restored, _COLUMNS, as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from indextables.cli.output import Column, count_text, json_option, print_fields, print_json, progress
+from indextables.cli.output import Column, count_text, json_option, print_answer, progress
 from indextables.commands import COMMANDS
 
 _COLUMNS = (
@@ -37,9 +37,6 @@ def truncate(ctx: click.Context, url: str, dry_run: bool, as_json: bool) -> None
     """
     with progress("truncating"):
         truncated = COMMANDS["truncate_time_travel"].run(url, {"dry_run": dry_run}, ctx.obj)
-    if as_json:
-        print_json(truncated)
-    else:
-        print_fields(truncated, _COLUMNS)
+    print_answer(truncated, _COLUMNS, as_json=as_json)
     if truncated["status"][0].as_py() == "PARTIAL":
         ctx.exit(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +14,7 @@ from indextables.errors import CorruptSplitError, ObjectNotFoundError
 from indextables.log.snapshot import Snapshot
 from indextables.ops.reporting import report
 from indextables.ops.split_claims import exact_statistics, partition_problems, statistics_problems
-from indextables.ops.workers import workers_for
+from indextables.ops.workers import shares, workers_for
 from indextables.protocol.actions import Add
 from indextables.protocol.file_table import adds_of
 from indextables.protocol.schema import same_columns
@@ -27,9 +27,6 @@ MISSING = "missing"
 FOREIGN = "format"
 INDEX = "index"
 STATISTICS = "statistics"
-
-_MOST_BYTES_AT_ONCE = 64 << 20
-_MOST_SPLITS_AT_ONCE = 256
 
 
 class Finding(NamedTuple):
@@ -63,7 +60,7 @@ class CheckedSplit(NamedTuple):
 def check_splits(log: TransactionLog, snapshot: Snapshot, *, deep: bool) -> Iterator[CheckedSplit]:
     """Every live split of a snapshot. Quick checks look at the size and the footer, deep ones read everything."""
     adds = adds_of(snapshot.describe(snapshot.files))
-    groups = list(_groups(adds, deep=deep))
+    groups = list(shares(adds, lambda add: add.size if deep else 0))
     work = functools.partial(
         _check_group, log=log, schema=snapshot.schema, partition_columns=snapshot.partition_columns, deep=deep
     )
@@ -106,20 +103,6 @@ def _check_group(
 ) -> list[list[Finding]]:
     store, config = log.reader.store, log.config
     return [verify_split(store, add, schema, config, partition_columns=partition_columns, deep=deep) for add in adds]
-
-
-def _groups(adds: Iterable[Add], *, deep: bool) -> Iterator[list[Add]]:
-    """Splits that one worker takes at once: as many bytes as are worth a process, where they are read."""
-    group: list[Add] = []
-    num_bytes = 0
-    for add in adds:
-        group.append(add)
-        num_bytes += add.size if deep else 0
-        if num_bytes >= _MOST_BYTES_AT_ONCE or len(group) >= _MOST_SPLITS_AT_ONCE:
-            yield group
-            group, num_bytes = [], 0
-    if group:
-        yield group
 
 
 def _open(store: ObjectStore, add: Add) -> tuple[SplitFile | None, list[Finding]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from indextables.errors import CorruptLogError, CorruptSplitError, ObjectNotFoun
 from indextables.ops.clean_log import Contents, id_of
 from indextables.ops.rebuilt_indexing import indexing_properties
 from indextables.ops.reporting import report
-from indextables.ops.workers import workers_for
+from indextables.ops.workers import shares, workers_for
 from indextables.protocol.actions import Add, Metadata
 from indextables.protocol.features import NEW_TABLE_PROTOCOL
 from indextables.protocol.names import LOG_DIRECTORY, table_below
@@ -33,9 +33,6 @@ from indextables.store import ObjectMeta, ObjectStore
 from indextables.transaction_log import TransactionLog
 
 logger = logging.getLogger(__name__)
-
-_MOST_BYTES_AT_ONCE = 64 << 20
-_MOST_SPLITS_AT_ONCE = 256
 
 
 class Rebuilt(NamedTuple):
@@ -85,7 +82,7 @@ def _list_splits(store: ObjectStore) -> list[ObjectMeta]:
 
 
 def _read_all(log: TransactionLog, found: Sequence[ObjectMeta]) -> tuple[list[_Read], list[str]]:
-    groups = list(_groups(found))
+    groups = list(shares(found, lambda meta: meta.size))
     read: list[_Read] = []
     problems: list[str] = []
     done = 0
@@ -95,17 +92,6 @@ def _read_all(log: TransactionLog, found: Sequence[ObjectMeta]) -> tuple[list[_R
         read += [result for result in results if isinstance(result, _Read)]
         problems += [result for result in results if isinstance(result, str)]
     return read, sorted(problems)
-
-
-def _groups(found: Iterable[ObjectMeta]) -> Iterator[list[ObjectMeta]]:
-    group: list[ObjectMeta] = []
-    for meta in found:
-        group.append(meta)
-        if sum(each.size for each in group) >= _MOST_BYTES_AT_ONCE or len(group) >= _MOST_SPLITS_AT_ONCE:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def _read_group(metas: Sequence[ObjectMeta], *, log: TransactionLog) -> list[_Read | str]:

@@ -10,7 +10,7 @@ import contextlib
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from indextables.clock import SYSTEM_CLOCK
@@ -21,6 +21,8 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _SECONDS_BETWEEN_LOOKS = 1
+_BYTES_PER_SHARE = 64 << 20
+_MOST_ITEMS_PER_SHARE = 256
 
 
 class Workers(Protocol):
@@ -81,6 +83,20 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="indextables-parent", daemon=True).start()
+
+
+def shares(items: Iterable[_Item], num_bytes: Callable[[_Item], int]) -> Iterator[list[_Item]]:
+    """Items in shares that are worth a worker each, by the bytes that are to be read of them."""
+    share: list[_Item] = []
+    total = 0
+    for item in items:
+        share.append(item)
+        total += num_bytes(item)
+        if total >= _BYTES_PER_SHARE or len(share) >= _MOST_ITEMS_PER_SHARE:
+            yield share
+            share, total = [], 0
+    if share:
+        yield share
 
 
 Provider = Callable[[], Workers | None]
