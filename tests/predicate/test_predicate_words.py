@@ -260,9 +260,12 @@ HOSTILE += ["1²", "1L", "a", "a.", " ", "'a'", "'\\u0041", "'\\uD83D", "`a``", 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_time_grows_with_the_length_only(before, piece):
     text = before + piece * (100_000 // len(piece))
-    start = time.process_time()
-    ours(text)
-    assert time.process_time() - start < 1
+    times = []
+    while not times or (times[-1] > 1 and len(times) < 3):  # a busy machine may slow one try down, not three
+        start = time.thread_time()
+        ours(text)
+        times.append(time.thread_time() - start)
+    assert min(times) < 1
 
 
 FILTER = """
