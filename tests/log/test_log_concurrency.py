@@ -112,3 +112,13 @@ def test_every_version_names_its_parent(log) -> None:
     infos = [commit_info(log.read_version(version)) for version in (1, 2, 3)]
     assert infos[0].parent_txn_id == log.metadata().id
     assert [info.parent_txn_id for info in infos[1:]] == [info.txn_id for info in infos[:-1]]
+
+
+def test_lost_races_are_counted(log) -> None:
+    quick = {"transaction.retry.baseDelayMs": 1}
+    mine, other = it.TransactionLog(log.url, options=quick), it.TransactionLog(log.url)
+    mine.add_files([make_add("first.split")])
+    other.add_files([make_add("other.split")])
+    mine.add_files([make_add("second.split")])
+    assert (mine.metrics().commits, mine.metrics().commit_retries) == (2, 1)
+    assert (other.metrics().commits, other.metrics().commit_retries) == (1, 0)

@@ -1,4 +1,4 @@
-"""What an open log has done: checkpoints made, states loaded, files cleaned up. Counted, never guessed."""
+"""What an open log has done: commits and lost races, checkpoints, loads, clean-ups. Counted, never guessed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ class LoadMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Since the log was opened. `compression_ratio` is the size of what checkpoints hold over the size of their files;
+    """Since the log was opened. `commit_retries` counts how often another writer was first, so that a commit was
+    planned again or given up. `compression_ratio` is the size of what checkpoints hold over the size of their files;
     `loads` is by source: `replay`, `avro-state`, `json`, `parquet`."""
 
+    commits: int
+    commit_retries: int
     checkpoints_created: int
     checkpoints_failed: int
     checkpoint_total_ms: float
@@ -43,6 +46,16 @@ class LogMetrics:
         self._counts: Counter[str] = Counter()
         self._checkpoint_ms: list[float] = [0.0, 0.0]
         self._loads: dict[str, LoadMetrics] = {}
+
+    def committed(self) -> None:
+        """A version was committed."""
+        with self._lock:
+            self._counts.update(commits=1)
+
+    def lost_race(self) -> None:
+        """Another writer was first."""
+        with self._lock:
+            self._counts.update(retries=1)
 
     def loaded(self, source: str, seconds: float) -> None:
         """A table was loaded from a source."""
@@ -73,6 +86,8 @@ class LogMetrics:
         with self._lock:
             counts = self._counts
             return Metrics(
+                commits=counts["commits"],
+                commit_retries=counts["retries"],
                 checkpoints_created=counts["created"],
                 checkpoints_failed=counts["failed"],
                 checkpoint_total_ms=self._checkpoint_ms[0],

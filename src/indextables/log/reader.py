@@ -66,7 +66,7 @@ class LogReader:
         self.url = store.location.url
         self._clock = clock
         self._bases = bases
-        self._metrics = metrics or LogMetrics()
+        self.metrics = metrics or LogMetrics()
         self._plain = not config[settings.TRANSACTION_USE_OPTIMIZED]
         self._replays = not config[settings.CHECKPOINT_ENABLED]
         self._keeps = not self._plain and config[settings.TRANSACTION_CACHE_ENABLED]
@@ -305,7 +305,7 @@ class LogReader:
         _ = snapshot.files
         if self._source:
             seconds = self._clock.monotonic() - started
-            self._metrics.loaded(self._source, seconds)
+            self.metrics.loaded(self._source, seconds)
             logger.debug("version %d was loaded from %s in %.1f ms", snapshot.version, self._source, seconds * 1000)
         return snapshot
 

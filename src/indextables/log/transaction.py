@@ -107,7 +107,9 @@ class Transaction:
         if outcome is Outcome.MOVED:
             self.reader.forget()
         if outcome is not Outcome.WON:
+            self.reader.metrics.lost_race()
             raise _LostRaceError
+        self.reader.metrics.committed()
         self.reader.committed(grown, advance(now, [file]), file)
         return CommitResult(file.version, self._txn_id, plan.dropped_groups, actions=tuple(file.actions))
 
