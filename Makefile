@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format docs demo bench clean
+.PHONY: help setup test check format docs demo bench soak clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ demo: setup ## Write a few hundred thousand log rows with Spark, search them and
 bench: setup ## Measure beside delta-rs, pyiceberg, Lance, SQLite, DuckDB and plain Spark in one run, and print the ratios
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python -m bench
+
+soak: setup ## Run for an hour on real servers and over faults; MINUTES=5 makes each of the three parts shorter
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench,servers]'
+	$(BIN)/python -m soak --minutes $(or $(MINUTES),20)
 
 clean: ## Remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo build dist node_modules

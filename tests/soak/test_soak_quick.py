@@ -1,0 +1,38 @@
+"""The soak runs: seconds of it, on one server."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.servers import missing
+
+pytestmark = pytest.mark.slow
+
+
+def soak(part: str, *arguments: str) -> dict[str, object]:
+    if reason := missing("ministack"):
+        pytest.skip(reason)
+    command = [sys.executable, "-m", "soak", part, "--server", "ministack", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (outcome,) = json.loads(done.stdout)
+    return outcome
+
+
+def test_load() -> None:
+    outcome = soak("load", "--minutes", "0.15")
+    assert outcome["writes"]["acknowledged"] > 0
+    assert outcome["faults"]
+    assert outcome["table"]["lost"] == 0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("deltalake") is None, reason="needs delta-rs: indextables[bench]")
+def test_contest() -> None:
+    outcome = soak("contest", "--minutes", "0.1")
+    assert outcome["ours"]["commits"] > 0
+    assert outcome["ours"]["table"]["lost"] == 0
+    assert outcome["delta-rs"]["commits"] > 0
