@@ -15,6 +15,7 @@ hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("suite")
 
 SPARK_TESTS = ("tests/spark/", "tests/split/test_other_engines.py")
+ONE_SERVER = "tests/store/test_hdfs_store.py"
 OTHER_HALF = ("tests/spark/test_s", "tests/spark/test_t", "tests/spark/test_w")
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
 
@@ -60,11 +61,14 @@ def log(tmp_path) -> it.TransactionLog:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """All tests of Spark go to two processes at most, each of which has one Java: a start takes seconds, and memory."""
+    """All tests of Spark go to two processes at most, each of which has one Java: a start takes seconds, and memory.
+    Those of HDFS go to one."""
     from xdist.scheduler import LoadScopeScheduling
 
     class FewProcessesForSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(ONE_SERVER):
+                return nodeid.partition("::")[0]
             if not nodeid.startswith(SPARK_TESTS):
                 return nodeid
             return "spark, other half" if nodeid.startswith(OTHER_HALF) else "spark"

@@ -115,6 +115,8 @@ DEFAULTS: dict[str, object] = {
     "gcs.serviceAccountKey": None,
     "gcs.bearerToken": None,
     "gcs.endpoint": None,
+    "hdfs.user": None,
+    "hdfs.configuration": None,
     "store.allowHttp": False,
     "store.timeoutSeconds": 30,
     "store.retry.maxAttempts": 10,
@@ -163,7 +165,7 @@ def test_a_default_is_a_good_value(setting: Setting[object]):
 
 @every_setting
 def test_everything_about_storage_belongs_to_the_host(setting: Setting[object]):
-    storage = setting.key.split(".")[0] in ("aws", "azure", "gcs", "store")
+    storage = setting.key.split(".")[0] in ("aws", "azure", "gcs", "hdfs", "store")
     local_path = setting.key in ("cache.disk.path", "indexWriter.tempDirectoryPath")
     assert setting.host_only == (storage or local_path)
 

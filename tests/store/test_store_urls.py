@@ -12,6 +12,7 @@ from store_servers import open_at
 
 from indextables.errors import ConfigError
 from indextables.store.cloud import CloudStore, SharedMemoryStore
+from indextables.store.hdfs import HdfsStore
 from indextables.store.local import LocalStore
 from indextables.store.url import Location, has_scheme, parse_location
 
@@ -35,6 +36,14 @@ CLOUD_URLS = {
     "abfss://container@account.dfs.core.windows.net/t/": Location("az", "container", "t", "account"),
     "abfss://container@Account.blob.core.windows.net": Location("az", "container", "", "account"),
     "abfss://container@account/t": Location("az", "container", "t", "account"),
+    "hdfs://namenode:8020/data/t": Location("hdfs", "namenode:8020", "data/t"),
+    "hdfs://NameService1/data/t/": Location("hdfs", "NameService1", "data/t"),
+    "hdfs://namenode:8020": Location("hdfs", "namenode:8020", ""),
+    "hdfs:///data/t": Location("hdfs", "", "data/t"),
+    "hdfs:///": Location("hdfs", "", ""),
+    "HDFS://n/day=2026%3A01 x#?é": Location("hdfs", "n", "day=2026%3A01 x#?é"),
+    "viewfs://cluster/data/t": Location("viewfs", "cluster", "data/t"),
+    "viewfs:///data/t": Location("viewfs", "", "data/t"),
     "memory://name/t": Location("memory", "name", "t"),
     "memory://name": Location("memory", "name", ""),
 }
@@ -84,7 +93,7 @@ def test_url_of_a_relative_path(path, tmp_path, monkeypatch):
     assert parse_location(path).path == os.path.normpath(tmp_path / path)
 
 
-UNKNOWN = ["hdfs", "s3n", "http", "https", "wasb", "wasbs", "dbfs", "adl", "gcs", "ftp", "viewfs", "x+y.z-1"]
+UNKNOWN = ["webhdfs", "s3n", "http", "https", "wasb", "wasbs", "dbfs", "adl", "gcs", "ftp", "x+y.z-1"]
 
 
 @pytest.mark.parametrize("scheme", UNKNOWN)
@@ -108,6 +117,15 @@ BAD = [
     "s3://bucket/../b",
     "s3://bucket/./b",
     "s3://bucket:9000/a",
+    "hdfs://user@namenode:8020/t",
+    "hdfs://namenode:/t",
+    "hdfs://namenode:port/t",
+    "hdfs://namenode:8020/a:b",
+    "hdfs://namenode:8020/a//b",
+    "hdfs://namenode:8020/../b",
+    "hdfs:///a/./b",
+    "viewfs://cluster:8020/t",
+    "viewfs://cluster/a:b",
     "memory://",
     "az://",
     "abfss://@account.dfs.core.windows.net/t",
@@ -133,6 +151,7 @@ WITH_USERINFO = [
     f"https://user:{SECRET}@host/t",
     f"file://user:{SECRET}@host/t",
     f"gs://user:{SECRET}@bucket/t",
+    f"hdfs://user:{SECRET}@namenode/t",
     f"abfss://user:{SECRET}@account.dfs.core.windows.net/t",
     f"s3://AKIAEXAMPLE:{SECRET}@bucket/\n",
     f"memory://user:{SECRET}@name/..",
@@ -158,6 +177,8 @@ def test_url_decides_the_kind_of_store(tmp_path):
         "az://c/t": CloudStore,
         "abfss://c@a.dfs.core.windows.net/t": CloudStore,
         "gs://b/t": CloudStore,
+        "hdfs://n:8020/t": HdfsStore,
+        "viewfs://c/t": HdfsStore,
     }
     for url, kind in kinds.items():
         assert type(open_at(url)) is kind

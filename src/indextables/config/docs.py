@@ -30,6 +30,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Amazon S3", ("aws",)),
     ("Azure Blob Storage", ("azure",)),
     ("Google Cloud Storage", ("gcs",)),
+    ("HDFS", ("hdfs",)),
 )
 """Titles, and the first words of the keys under them."""
 

@@ -365,6 +365,11 @@ GCS_SERVICE_ACCOUNT_KEY = secret(
 )
 GCS_BEARER_TOKEN = secret("gcs.bearerToken", "OAuth token.")
 GCS_ENDPOINT = place("gcs.endpoint", "URL of another server that speaks Google Cloud Storage.")
+HDFS_USER = place("hdfs.user", "User of HDFS where there is no Kerberos; one for a process. Else `HADOOP_USER_NAME`.")
+HDFS_CONFIGURATION = place(
+    "hdfs.configuration",
+    "JSON object of Hadoop keys, as in `core-site.xml` and `hdfs-site.xml`; they go over those of `HADOOP_CONF_DIR`.",
+)
 
 ALL: tuple[Setting[object], ...] = tuple(value for value in globals().values() if isinstance(value, Setting))
 FAMILIES: tuple[Family, ...] = tuple(value for value in globals().values() if isinstance(value, Family))

@@ -7,7 +7,6 @@ call changed nothing, and even that may be the client's own retry meeting its fi
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import datetime
 import os
@@ -25,12 +24,12 @@ from indextables.errors import ConfigError, ObjectExistsError, ObjectNotFoundErr
 from indextables.store.base import ObjectMeta, check_key, check_range, check_source
 from indextables.store.credentials import build_client, secret_values
 from indextables.store.fork import enter_network
+from indextables.store.ranges import cut, merged
 from indextables.store.redact import redact
 from indextables.store.url import Location
 
 _DELETE_BATCH = 1000
 _PAGE = 1000
-_NEAR_BYTES = 1 << 20
 _MOST_SAID = 600
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -78,7 +77,7 @@ class CloudStore:
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         for start, end in ranges:
             check_range(key, start, end)
-        spans = _merged([(start, end) for start, end in ranges if start < end])
+        spans = merged([(start, end) for start, end in ranges if start < end])
         if not spans:
             return [b"" for _ in ranges]
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
@@ -86,7 +85,7 @@ class CloudStore:
             # Merged here, because the client's own way of doing it panics where an object ends between two ranges.
             found = obstore.get_ranges(self._client(), self._checked(key), starts=starts, ends=ends, coalesce=0)
         parts = [memoryview(part) for part in found]
-        return [_cut(key, starts, parts, start, end) for start, end in ranges]
+        return [cut(key, starts, parts, start, end) for start, end in ranges]
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
         with self._errors("list", prefix):
@@ -197,28 +196,6 @@ def _check_process(location: Location, process: int) -> None:
         raise StorageError(
             f"cannot open `{location.url}` here because memory tables end at the border of their process"
         )
-
-
-def _merged(ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-    """The ranges in order, and those that overlap or lie close together as one."""
-    spans: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if spans and start - spans[-1][1] <= _NEAR_BYTES:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
-        else:
-            spans.append((start, end))
-    return spans
-
-
-def _cut(key: str, starts: Sequence[int], parts: Sequence[memoryview], start: int, end: int) -> bytes:
-    """One range out of the span that holds it."""
-    if start == end:
-        return b""
-    at = bisect.bisect_right(starts, start) - 1
-    ends = starts[at] + len(parts[at])
-    if end > ends:
-        raise StorageError(f"cannot read `{key}` up to byte {end} because it ends at byte {ends}")
-    return bytes(parts[at][start - starts[at] : end - starts[at]])
 
 
 def _offset(after: str) -> str | None:

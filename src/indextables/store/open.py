@@ -5,8 +5,9 @@ from __future__ import annotations
 from indextables.config import Config
 from indextables.store.base import ObjectStore
 from indextables.store.cloud import CloudStore, SharedMemoryStore
+from indextables.store.hdfs import HdfsStore
 from indextables.store.local import LocalStore
-from indextables.store.url import parse_location
+from indextables.store.url import HADOOP_FAMILIES, parse_location
 
 
 def open_store(url: str, config: Config) -> ObjectStore:
@@ -16,4 +17,6 @@ def open_store(url: str, config: Config) -> ObjectStore:
         return LocalStore(location)
     if location.family == "memory":
         return SharedMemoryStore(location, config)
+    if location.family in HADOOP_FAMILIES:
+        return HdfsStore(location, config)
     return CloudStore(location, config)

@@ -22,17 +22,24 @@ _FAMILIES = {
     "abfs": "az",
     "abfss": "az",
     "gs": "gs",
+    "hdfs": "hdfs",
+    "viewfs": "viewfs",
 }
+HADOOP_FAMILIES = ("hdfs", "viewfs")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _NO_AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/|(file):", re.IGNORECASE)
 _AZURE_DOMAIN = re.compile(r"([a-z0-9-]+)(?:\.(?:dfs|blob)\.core\.windows\.net)?", re.IGNORECASE)
 _HADOOP_FILE = re.compile(r"file:(/[^/].*|/)", re.DOTALL | re.IGNORECASE)
+_HDFS_HOST = re.compile(r"([A-Za-z0-9._-]+(:[0-9]{1,5})?)?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a store: the service, its bucket or container, and a key prefix (a path, for local disk)."""
+    """A place in a store: the service, its bucket or container, and a key prefix (a path, for local disk).
+
+    On HDFS the bucket is a NameNode, a name service or a mount table, and empty for the default file system.
+    """
 
     family: str
     bucket: str
@@ -45,7 +52,7 @@ class Location:
             return self.path
         host = f"{self.bucket}@{self.account}.dfs.core.windows.net" if self.account else self.bucket
         scheme = "abfss" if self.account else self.family
-        return f"{scheme}://{host}/{self.path}".rstrip("/")
+        return f"{scheme}://{host}/{self.path}" if self.path or not host else f"{scheme}://{host}"
 
     def relative(self, other: Location) -> str | None:
         """The key of `other` below this place, or None where it lies elsewhere."""
@@ -85,6 +92,8 @@ def parse_location(text: str) -> Location:
     if family == "file":
         return _local_url(text, rest)
     host, _, path = rest.partition("/")
+    if family in HADOOP_FAMILIES:
+        return _hadoop(text, family, host, path)
     return _cloud(text, family, host, path)
 
 
@@ -123,10 +132,27 @@ def _cloud(text: str, family: str, host: str, path: str) -> Location:
             f"cannot open `{_without_userinfo(text)}` because it names no bucket or container",
             hint="write `s3://bucket/path`; credentials belong in options or the environment, not in the URL",
         )
+    return Location(family, host, _key_prefix(text, path), account)
+
+
+def _hadoop(text: str, family: str, host: str, path: str) -> Location:
+    known = _HDFS_HOST.fullmatch(host)
+    if known is None or (family == "viewfs" and known.group(2)):
+        raise ConfigError(
+            f"cannot open `{_without_userinfo(text)}` because it names no NameNode, name service or mount table",
+            hint="write `hdfs://namenode:8020/path`, `hdfs://nameservice/path` or `viewfs://cluster/path`;"
+            " a user belongs in the option `hdfs.user`",
+        )
+    if ":" in path:
+        raise ConfigError(f"cannot open `{_without_userinfo(text)}` because HDFS has no names with a colon")
+    return Location(family, host, _key_prefix(text, path))
+
+
+def _key_prefix(text: str, path: str) -> str:
     path = path.rstrip("/")
     if any(segment in ("", ".", "..") for segment in path.split("/")) and path:
         raise ConfigError(f"cannot open `{_without_userinfo(text)}` because its path has an empty, `.` or `..` segment")
-    return Location(family, host, path, account)
+    return path
 
 
 def _account(text: str, domain: str) -> str:

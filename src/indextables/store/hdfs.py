@@ -1,0 +1,278 @@
+"""HDFS, by `hdfs://` and `viewfs://`, without a Java process.
+
+A put writes a hidden temporary file beside its key, has the DataNodes sync it to disk, closes it, and renames it: the
+NameNode does that as one step, and refuses where the key is taken and must be free. Readers see a whole object or none.
+Temporary files of a writer that was killed are never listed; whoever puts something beside them a day later deletes
+them.
+
+The store pickles as its place and settings; its client is made on first use in each process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from indextables.clock import SYSTEM_CLOCK, Clock
+from indextables.config import Config
+from indextables.errors import StorageError, StorageRefusedError
+from indextables.store.base import ObjectMeta, check_key, check_range, check_source
+from indextables.store.fork import enter_network
+from indextables.store.hdfs_client import build_client, hdfs_errors, remote_class
+from indextables.store.ranges import cut, merged
+from indextables.store.url import Location
+
+_TEMPORARY_PREFIX = ".indextables-"
+_TEMPORARY_SUFFIX = ".tmp"
+_STALE_MS = 24 * 3600 * 1000
+_CHUNK_BYTES = 8 << 20
+_PAGE = 1000
+_READ_TRIES = 3
+_MOST_SWEPT_DIRECTORIES = 10_000
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+class HdfsStore:
+    """A directory of HDFS."""
+
+    is_remote = True
+
+    def __init__(self, location: Location, config: Config, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.location = location
+        self._config = config
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._made: tuple[Any, str] | None = None
+        self._swept: set[str] = set()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return HdfsStore, (self.location, self._config)
+
+    def __repr__(self) -> str:
+        return f"HdfsStore({self.location.url!r})"
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        with self._errors("create", key, writes=True):
+            self._put(key, (data,), overwrite=False)
+
+    def put(self, key: str, data: bytes) -> None:
+        with self._errors("write", key, writes=True):
+            self._put(key, (data,), overwrite=True)
+
+    def put_file(self, key: str, path: str) -> None:
+        check_source(path)
+        with self._errors(f"upload `{path}` to", key, writes=True), open(path, "rb") as source:
+            self._put(key, iter(lambda: source.read(_CHUNK_BYTES), b""), overwrite=True)
+
+    def get(self, key: str, *, e_tag: str | None = None) -> bytes:
+        def read() -> bytes:
+            reader = self._client.read(path)
+            # Opened first: an e-tag that is gone does not come back, so what has it now had it then.
+            if e_tag is not None and _meta(key, self._client.get_file_info(path)).e_tag != e_tag:
+                raise FileNotFoundError("another file is there")
+            size = len(reader)
+            return bytes(reader.read_range(0, size)) if size else b""
+
+        with self._errors("read", key):
+            path = self._path(key)
+            return _tried(read)
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        return self.get_ranges(key, [(start, end)])[0]
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        for start, end in ranges:
+            check_range(key, start, end)
+        spans = merged([(start, end) for start, end in ranges if start < end])
+        if not spans:
+            return [b"" for _ in ranges]
+
+        def read() -> list[memoryview]:
+            reader = self._client.read(path)
+            return [memoryview(_read_up_to(reader, start, end)) for start, end in spans]
+
+        with self._errors("read", key):
+            path = self._path(key)
+            parts = _tried(read)
+        starts = [start for start, _ in spans]
+        return [cut(key, starts, parts, start, end) for start, end in ranges]
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
+        with self._errors("list", prefix):
+            yield from self._walk(check_key(prefix) if prefix else "", after)
+
+    def pages(self, prefix: str = "") -> Iterator[Sequence[ObjectMeta]]:
+        with self._errors("list", prefix):
+            found = self._scan(check_key(prefix) if prefix else "")
+            while page := list(itertools.islice(found, _PAGE)):
+                yield page
+
+    def head(self, key: str) -> ObjectMeta:
+        with self._errors("look at", key):
+            status = self._client.get_file_info(self._path(key))
+            if status.isdir:
+                raise FileNotFoundError("a directory is there")
+            return _meta(key, status)
+
+    def delete(self, key: str, *, with_directory: bool = False) -> None:
+        with self._errors("delete", key):
+            path = self._path(key)
+            self._remove(path)
+            directory = path.rpartition("/")[0]
+            if with_directory and directory:
+                self._remove(directory)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        for key in [self._checked(key) for key in keys]:
+            self.delete(key)
+
+    @property
+    def _client(self) -> Any:
+        return self._open()[0]
+
+    def _open(self) -> tuple[Any, str]:
+        enter_network(self.location.url)
+        with self._lock:
+            if self._made is None:
+                self._made = build_client(self.location, self._config)
+            return self._made
+
+    def _errors(self, verb: str, key: str, *, writes: bool = False) -> contextlib.AbstractContextManager[None]:
+        return hdfs_errors(self.location, verb, key, writes=writes)
+
+    def _checked(self, key: str) -> str:
+        if _is_temporary(key.rpartition("/")[2]):
+            raise StorageError(f"cannot use the key `{key!a}` because such names are kept for temporary files")
+        if ":" in key:
+            raise StorageRefusedError(f"cannot use the key `{key!a}` because HDFS has no names with a colon")
+        return check_key(key)
+
+    def _path(self, key: str) -> str:
+        checked = self._checked(key)
+        return f"{self._open()[1]}/{checked}"
+
+    def _directory(self, key: str) -> str:
+        root = self._open()[1]
+        return f"{root}/{key}" if key else root or "/"
+
+    def _put(self, key: str, chunks: Iterable[bytes], *, overwrite: bool) -> None:
+        path = self._path(key)
+        directory = path.rpartition("/")[0]
+        temporary = f"{directory}/{_TEMPORARY_PREFIX}{self._clock.uuid()}{_TEMPORARY_SUFFIX}"
+        try:
+            self._write_new(temporary, chunks)
+            self._client.rename(temporary, path, overwrite)
+        except BaseException as error:
+            if not _is_out_of_reach(error):
+                with contextlib.suppress(OSError, RuntimeError):
+                    self._client.delete(temporary)
+            raise
+        self._sweep(directory, path)
+
+    def _write_new(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Write a new file, and its directories where they are missing."""
+        try:
+            writer = self._client.create(path)
+        except FileExistsError:
+            # The client's own retry has met its first attempt; it says nothing of the key.
+            raise StorageError(f"cannot write `{path}` because an answer of the NameNode was lost") from None
+        for chunk in chunks:
+            if chunk:
+                writer.write(chunk)
+        writer.hsync()
+        writer.close()
+
+    def _remove(self, path: str) -> None:
+        """Remove a file or an empty directory; anything else stays."""
+        try:
+            self._client.delete(path)
+        except FileNotFoundError:
+            return
+        except RuntimeError as error:
+            if remote_class(error) != "PathIsNotEmptyDirectoryException":
+                raise
+
+    def _sweep(self, directory: str, written: str) -> None:
+        """Delete the temporary files in a directory that were left there a day ago, once for each directory."""
+        if directory in self._swept:
+            return
+        if len(self._swept) >= _MOST_SWEPT_DIRECTORIES:
+            self._swept.clear()
+        self._swept.add(directory)
+        try:
+            now_ms = self._client.get_file_info(written).modification_time
+            for status in self._client.list_status(directory or "/"):
+                name = status.path.rpartition("/")[2]
+                if name.isascii() and name[: len(_TEMPORARY_PREFIX)] > _TEMPORARY_PREFIX:
+                    return  # they come in order
+                if _is_temporary(name) and status.modification_time < now_ms - _STALE_MS:
+                    self._client.delete(status.path)
+        except (OSError, RuntimeError) as error:
+            _log.debug("cannot sweep `%s`: %s", directory, error)
+
+    def _walk(self, directory_key: str, after: str) -> Iterator[ObjectMeta]:
+        """The keys below a directory that come after a text, in order."""
+        key_prefix = f"{directory_key}/" if directory_key else ""
+        if after > key_prefix and not after.startswith(key_prefix):
+            return
+        entries = [(f"{key}/" if status.isdir else key, status) for key, status in self._entries(directory_key)]
+        for key, status in sorted(entries, key=lambda entry: entry[0]):
+            if status.isdir:
+                yield from self._walk(key[:-1], after)
+            elif key > after:
+                yield _meta(key, status)
+
+    def _scan(self, directory_key: str) -> Iterator[ObjectMeta]:
+        """The keys below a directory as the NameNode gives them."""
+        for key, status in self._entries(directory_key):
+            if status.isdir:
+                yield from self._scan(key)
+            else:
+                yield _meta(key, status)
+
+    def _entries(self, directory_key: str) -> Iterator[tuple[str, Any]]:
+        """The files and directories in a directory, as keys; none where there is no such directory."""
+        directory = self._directory(directory_key)
+        with contextlib.suppress(FileNotFoundError):
+            for status in self._client.list_status(directory):
+                name = status.path.rpartition("/")[2]
+                if status.path != directory and not _is_temporary(name):
+                    yield f"{directory_key}/{name}" if directory_key else name, status
+
+
+def _tried(read: Callable[[], _T]) -> _T:
+    """Read again where the DataNodes had nothing to give: a file that is replaced meanwhile loses its blocks."""
+    for _ in range(_READ_TRIES - 1):
+        try:
+            return read()
+        except RuntimeError as error:
+            if remote_class(error):
+                raise
+            _log.debug("reading again: %s", error)
+    return read()
+
+
+def _read_up_to(reader: Any, start: int, end: int) -> bytes:
+    """The bytes of a range as far as the file goes; the client does not survive a range beyond its end."""
+    end = min(end, len(reader))
+    return bytes(reader.read_range(start, end - start)) if start < end else b""
+
+
+def _is_out_of_reach(error: BaseException) -> bool:
+    """Whether the client has just tried for long to reach a server; the next call would try as long again."""
+    return type(error) is OSError or isinstance(error, ConnectionError | TimeoutError)
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(_TEMPORARY_PREFIX) and name.endswith(_TEMPORARY_SUFFIX)
+
+
+def _meta(key: str, status: Any) -> ObjectMeta:
+    e_tag = f"{status.modification_time:x}-{status.length:x}"
+    return ObjectMeta(key, status.length, e_tag, status.modification_time)
