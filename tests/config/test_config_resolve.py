@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import pickle
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indextables.config import Config, settings
+from indextables.config import Config, Setting, settings, store_settings
 from indextables.config.resolve import PREFIX
 from indextables.errors import ConfigError
 
@@ -164,7 +165,7 @@ def test_other_properties_leave_the_other_layers():
 
 @pytest.mark.parametrize("setting", [setting for setting in settings.ALL if setting.host_only], ids=lambda s: s.key)
 def test_a_table_decides_nothing_about_storage(setting):
-    raw = {bool: "true", int: "3"}.get(type(setting.default), "true")
+    raw = good_text(setting)
     for name in (setting.key, *setting.aliases):
         config = Config.resolve(properties={name: raw})
         assert not config.is_set(setting)
@@ -178,7 +179,7 @@ def _config_with_all_secrets() -> Config:
 
 def test_no_description_shows_a_secret():
     config = _config_with_all_secrets()
-    assert config[settings.AWS_SECRET_KEY] == SECRET
+    assert config[store_settings.AWS_SECRET_KEY] == SECRET
     for text in (repr(config), str(config), f"{config}", repr(list(config.items())), repr(vars(config)["_layers"])):
         assert SECRET not in text
     assert "aws.secretKey=<redacted> (option)" in repr(config)
@@ -201,7 +202,7 @@ def test_a_config_is_an_immutable_value():
     copy = pickle.loads(pickle.dumps(config))
     assert copy == config
     assert hash(copy) == hash(config)
-    assert copy[settings.AWS_SECRET_KEY] == SECRET
+    assert copy[store_settings.AWS_SECRET_KEY] == SECRET
     assert copy.with_properties({"state.format": "json"}) != config
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.anything = 1  # type: ignore[attr-defined]
@@ -242,17 +243,24 @@ def test_precedence_agrees_with_a_plain_model(clause, options, session, properti
         assert config[setting] == (setting.parse(given_values[0]) if given_values else setting.default)
 
 
+def good_text(setting: Setting[object]) -> str:
+    """Some text that is a value of a setting."""
+    if setting.default is not None:
+        return setting.kind.show(setting.default)
+    for text in ("x", "3", "true", "aes256"):
+        with contextlib.suppress(ConfigError):
+            setting.parse(text)
+            return text
+    raise AssertionError(setting.key)
+
+
 @given(st.sampled_from(settings.ALL), st.data())
 def test_case_prefix_and_alias_make_no_difference(setting, data: st.DataObject):
     name = data.draw(st.sampled_from([setting.key, *setting.aliases]))
     upper = data.draw(st.lists(st.booleans(), min_size=len(PREFIX + name), max_size=len(PREFIX + name)))
     full = "".join(char.upper() if up else char for char, up in zip(PREFIX + name, upper, strict=True))
     spelling = data.draw(st.sampled_from([full, full[len(PREFIX) :]]))
-    raw = "x" if setting.default is None else setting.kind.show(setting.default)
-    if setting in (settings.AWS_PATH_STYLE_ACCESS,):
-        raw = "true"
-    elif setting in (settings.PURGE_PARALLELISM, settings.STATE_COMPACTION_LARGE_REMOVE_THRESHOLD):
-        raw = "3"
+    raw = good_text(setting)
     config = Config.resolve(options={spelling: raw})
     assert config.is_set(setting)
     assert config[setting] == setting.parse(raw)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import indextables.config
-from indextables.config import Family, Setting, lookup, settings
+from indextables.config import Family, Setting, lookup, settings, store_settings
 
 DEFAULTS: dict[str, object] = {
     "checkpoint.enabled": True,
@@ -103,6 +103,9 @@ DEFAULTS: dict[str, object] = {
     "aws.pathStyleAccess": None,
     "aws.profile": None,
     "aws.skipSignature": False,
+    "aws.encryption": None,
+    "aws.encryptionKeyId": None,
+    "aws.requesterPays": False,
     "azure.accountName": None,
     "azure.accountKey": None,
     "azure.sasToken": None,
@@ -110,15 +113,25 @@ DEFAULTS: dict[str, object] = {
     "azure.tenantId": None,
     "azure.clientId": None,
     "azure.clientSecret": None,
+    "azure.authorityHost": None,
+    "azure.msiEndpoint": None,
+    "azure.federatedTokenFile": None,
+    "azure.credentialType": "auto",
+    "azure.skipSignature": False,
     "azure.endpoint": None,
     "gcs.serviceAccountFile": None,
     "gcs.serviceAccountKey": None,
     "gcs.bearerToken": None,
+    "gcs.skipSignature": False,
     "gcs.endpoint": None,
     "hdfs.user": None,
     "hdfs.configuration": None,
     "store.allowHttp": False,
+    "store.caFile": None,
     "store.timeoutSeconds": 30,
+    "store.connectTimeoutSeconds": 5,
+    "store.retry.baseDelayMs": 100,
+    "store.retry.maxDelayMs": 15000,
     "store.retry.maxAttempts": 10,
     "store.retry.timeoutSeconds": 180,
     "store.parallelism": 16,
@@ -141,7 +154,7 @@ def test_no_spelling_means_two_settings():
 
 
 def test_constants_are_called_like_their_keys():
-    for name, setting in vars(settings).items():
+    for name, setting in (*vars(settings).items(), *vars(store_settings).items()):
         if isinstance(setting, Setting | Family):
             assert name.replace("_", "").lower() == setting.key.replace(".", "").lower()
 
@@ -244,7 +257,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 
 TYPED = """
 from typing import assert_type
-from indextables.config import Config, settings
+from indextables.config import Config, settings, store_settings
 
 config = Config.resolve()
 assert_type(config[settings.CHECKPOINT_INTERVAL], int)
@@ -252,8 +265,8 @@ assert_type(config[settings.CHECKPOINT_ENABLED], bool)
 assert_type(config[settings.STATE_COMPACTION_TOMBSTONE_THRESHOLD], float)
 assert_type(config[settings.STATE_FORMAT], str)
 assert_type(config[settings.PURGE_PARALLELISM], int | None)
-assert_type(config[settings.AWS_REGION], str | None)
-assert_type(config[settings.AWS_PATH_STYLE_ACCESS], bool | None)
+assert_type(config[store_settings.AWS_REGION], str | None)
+assert_type(config[store_settings.AWS_PATH_STYLE_ACCESS], bool | None)
 assert_type(config[settings.INDEXING_FASTFIELDS], tuple[str, ...] | None)
 assert_type(config.family(settings.INDEXING_TYPEMAP), dict[str, str])
 config.is_set(settings.CHECKPOINT_INTERVAL)

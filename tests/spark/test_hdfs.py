@@ -43,3 +43,11 @@ def test_a_table_on_hdfs_is_written_searched_and_scanned(enabled, hdfs) -> None:
             enabled, url, search="word77", columns=["id", "part"], options={"search.driver.maxRows": max_rows}
         )
         assert rows_of(found) == rows_of(expected) == [(77, "2"), (77, "2")]
+
+
+def test_a_mount_table_of_the_session_is_understood(enabled, hdfs) -> None:
+    enabled.conf.set("spark.indextables.hdfs.user", str(hdfs.options["hdfs.user"]))
+    enabled.conf.set("fs.viewfs.mounttable.tables.link./logs", f"{hdfs.url}/mounted")
+    enabled.range(10).write.format("indextables").save("viewfs://tables/logs/numbers")
+    assert enabled.read.format("indextables").load("viewfs://tables/logs/numbers").count() == 10
+    assert it.Table.open(f"{hdfs.url}/mounted/numbers", options=hdfs.options).num_records == 10

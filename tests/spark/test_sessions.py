@@ -280,6 +280,7 @@ def test_a_cluster_is_not_given_the_settings_of_one_machine():
         "spark.app.name",
         "spark.sql.session.timeZone",
         "spark.sql.execution.arrow.pyspark.enabled",
+        "spark.redaction.regex",
     }
 
 

@@ -68,6 +68,10 @@ def test_options_of_s3_reach_the_client():
             "store.timeoutSeconds": 7,
             "store.retry.maxAttempts": 3,
             "store.retry.timeoutSeconds": 11,
+            "store.retry.baseDelayMs": 20,
+            "store.retry.maxDelayMs": "4s",
+            "store.connectTimeoutSeconds": 2,
+            "store.parallelism": 5,
         },
     )
     client = client_of(store)
@@ -81,16 +85,33 @@ def test_options_of_s3_reach_the_client():
         "endpoint": "http://127.0.0.1:9",
         "virtual_hosted_style_request": "false",
     }
-    assert client.client_options == {"allow_http": "true", "timeout": "7s"}
-    assert client.retry_config["max_retries"] == 3
-    assert client.retry_config["retry_timeout"] == datetime.timedelta(seconds=11)
+    assert client.client_options == {
+        "allow_http": "true",
+        "timeout": "7s",
+        "connect_timeout": "2s",
+        "pool_max_idle_per_host": "5",
+    }
+    assert client.retry_config == {
+        "max_retries": 3,
+        "retry_timeout": datetime.timedelta(seconds=11),
+        "backoff": {
+            "init_backoff": datetime.timedelta(milliseconds=20),
+            "max_backoff": datetime.timedelta(seconds=4),
+            "base": 2,
+        },
+    }
 
 
 def test_options_have_careful_defaults():
     client = client_of(open_at("s3://bucket"))
     assert client.prefix is None
     assert client.config == {"bucket": "bucket"}
-    assert client.client_options == {"allow_http": "false", "timeout": "30s"}
+    assert client.client_options == {
+        "allow_http": "false",
+        "timeout": "30s",
+        "connect_timeout": "5s",
+        "pool_max_idle_per_host": "16",
+    }
     assert client.retry_config["max_retries"] == 10
     assert client.retry_config["retry_timeout"] == datetime.timedelta(seconds=180)
 
@@ -314,6 +335,13 @@ def test_secret_at_the_end_of_a_long_answer_is_not_shown_in_part():
         assert AWS_SECRET[:8] not in everything_shown(error)
 
 
+@pytest.mark.parametrize("key", ['"hushhush"', '{"private_key": 5, "private_key_id": "hushhush", "client_email": 1}'])
+def test_parts_of_a_service_account_are_not_shown(key):
+    error = error_of(open_at("gs://bucket/t", **{"gcs.serviceAccountKey": key}))
+    assert "service account" in error.message
+    assert "hushhush" not in everything_shown(error)
+
+
 CLOSED = [
     ("s3://bucket/t", {"aws.accessKey": "AKIAKEY", "aws.secretKey": AWS_SECRET, "aws.region": "x"}, "aws.endpoint"),
     ("az://container/t", {"azure.accountName": "a", "azure.sasToken": SAS}, "azure.endpoint"),
@@ -392,8 +420,9 @@ def test_unanswered_request_is_a_storage_error():
 def test_http_is_refused_unless_it_is_allowed():
     with recording_server(200) as (endpoint, asked):
         keys = {"aws.accessKey": "a", "aws.secretKey": "b", "aws.region": "x", "store.retry.maxAttempts": 0}
-        error_of(open_at("s3://bucket/t", **keys, **{"aws.endpoint": endpoint}))
+        error = error_of(open_at("s3://bucket/t", **keys, **{"aws.endpoint": endpoint}))
     assert asked == []
+    assert "`store.allowHttp`" in str(error.hint)
 
 
 @pytest.mark.parametrize(
@@ -410,6 +439,10 @@ def test_http_is_refused_unless_it_is_allowed():
         ("<StringToSign>a\nb</StringToSign><Code>c</Code>", "<StringToSign>***</StringToSign><Code>c</Code>"),
         ("<AWSAccessKeyId>abc", "<AWSAccessKeyId>***</AWSAccessKeyId>"),
         ("-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY----- x", "*** x"),
+        ('{"access_token" : "abc.def", "x": 1}', '{"access_token" : "***", "x": 1}'),
+        ('{\\"refresh_token\\":\\"abc\\"}', '{\\"refresh_token\\":\\"***\\"}'),
+        ("client_assertion=abc&x=1", "client_assertion=***&x=1"),
+        ("<SecretAccessKey>abc</SecretAccessKey>", "<SecretAccessKey>***</SecretAccessKey>"),
         ("nothing to hide: a=b", "nothing to hide: a=b"),
         ("my secret and my secret", "my *** and my ***"),
         ("a short ab stays", "a short ab stays"),

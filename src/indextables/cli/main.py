@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 import click
@@ -42,7 +42,10 @@ from indextables.cli.sql import sql
 from indextables.cli.state import state
 from indextables.cli.truncate import truncate
 from indextables.clock import SYSTEM_CLOCK
+from indextables.config import Setting, lookup
+from indextables.config.resolve import PREFIX
 from indextables.errors import IndexTablesError
+from indextables.store.redact import redact
 
 _INTERRUPTED = 130
 _logger = logging.getLogger("indextables.cli")
@@ -80,10 +83,11 @@ class _Commands(click.Group):
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
+            secrets = _secrets(ctx.params["options"])
             if ctx.params["verbose"]:
-                click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+                click.echo(redact("".join(traceback.format_exception(error)), secrets), err=True, nl=False)
             _drop_unwritten()
-            raise _failure(error) from error
+            raise _failure(error, secrets) from error
 
 
 def _drop_unwritten() -> None:
@@ -105,13 +109,19 @@ class _Failure(click.ClickException):
         print_error(self.message, self.hint)
 
 
-def _failure(error: Exception) -> _Failure:
+def _secrets(options: Mapping[str, str]) -> list[str]:
+    found = {value: lookup.find(key.lower().removeprefix(PREFIX)) for key, value in options.items()}
+    return [value for value, setting in found.items() if isinstance(setting, Setting) and setting.secret]
+
+
+def _failure(error: Exception, secrets: list[str]) -> _Failure:
+    """What went wrong in words. Errors that are not ours may quote a secret."""
     if isinstance(error, IndexTablesError):
         return _Failure(error.message, error.hint)
     if isinstance(error, OSError):
-        return _Failure(str(error))
+        return _Failure(redact(str(error), secrets))
     return _Failure(
-        f"{type(error).__name__}: {error}",
+        redact(f"{type(error).__name__}: {error}", secrets),
         "this should not happen; run it again with `indextables --verbose` and report what it shows",
     )
 

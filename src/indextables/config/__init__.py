@@ -8,8 +8,8 @@ A leaf of the library: it imports nothing of it but the errors.
 
 from __future__ import annotations
 
-from indextables.config import settings
+from indextables.config import settings, store_settings
 from indextables.config.resolve import Config
 from indextables.config.setting import Family, Setting
 
-__all__ = ["Config", "Family", "Setting", "settings"]
+__all__ = ["Config", "Family", "Setting", "settings", "store_settings"]

@@ -1,23 +1,23 @@
 """Every setting of the library, once: key, kind, bounds, default and meaning.
 
-`ALL` and `FAMILIES` hold them in the order of this file.
+Those of stores and their credentials are in `store_settings`. `ALL` and `FAMILIES` hold all of them, in the order of
+the two files.
 """
 
 from __future__ import annotations
 
+from indextables.config import store_settings
 from indextables.config.setting import (
     Family,
     Setting,
     choice,
     duration,
-    place,
     ratio,
-    secret,
     size,
     switch,
     whole,
 )
-from indextables.config.values import Bool, Choice, Int, Maybe, Names, Text
+from indextables.config.values import Choice, Int, Maybe, Names, Text
 
 # Transactions
 
@@ -306,70 +306,7 @@ INDEXING_JSON_MODE = choice(
     others=("minimal",),
 )
 
-# Storage
-
-STORE_TIMEOUT_SECONDS = duration(
-    "store.timeoutSeconds", "Longest wait for one request.", default=30, unit="seconds", low=1, host_only=True
+ALL: tuple[Setting[object], ...] = tuple(
+    value for value in (*globals().values(), *vars(store_settings).values()) if isinstance(value, Setting)
 )
-STORE_RETRY_MAX_ATTEMPTS = whole(
-    "store.retry.maxAttempts", "Retries of a request inside the client.", default=10, low=0, host_only=True
-)
-STORE_RETRY_TIMEOUT_SECONDS = duration(
-    "store.retry.timeoutSeconds", "Time after which it retries no more.", default=180, unit="seconds", host_only=True
-)
-STORE_PARALLELISM = whole("store.parallelism", "Requests under way at once.", default=16, host_only=True)
-STORE_ALLOW_HTTP = switch(
-    "store.allowHttp", "Allow endpoints without TLS.", default=False, aliases=("allow_http",), host_only=True
-)
-AWS_ACCESS_KEY = secret("aws.accessKey", "Access key id.", "aws_access_key_id", "access_key_id")
-AWS_SECRET_KEY = secret("aws.secretKey", "Secret access key.", "aws_secret_access_key", "secret_access_key")
-AWS_SESSION_TOKEN = secret("aws.sessionToken", "Token of temporary credentials.", "aws_session_token", "session_token")
-AWS_REGION = place("aws.region", "Region of the bucket.", "aws_region", "region")
-AWS_ENDPOINT = place(
-    "aws.endpoint",
-    "URL of another server that speaks S3.",
-    "aws_endpoint",
-    "aws_endpoint_url",
-    "endpoint",
-    "s3.endpoint",
-)
-AWS_PATH_STYLE_ACCESS = Setting[bool | None](
-    "aws.pathStyleAccess",
-    Bool(),
-    None,
-    "Put the bucket into the path of a URL, not into its host name.",
-    ("s3.pathStyleAccess",),
-    host_only=True,
-)
-AWS_PROFILE = place("aws.profile", "Profile of the shared AWS configuration.", "aws_profile")
-AWS_SKIP_SIGNATURE = switch(
-    "aws.skipSignature",
-    "Send requests unsigned, for public buckets.",
-    default=False,
-    aliases=("aws_skip_signature",),
-    host_only=True,
-)
-AZURE_ACCOUNT_NAME = place("azure.accountName", "Storage account.", "azure_storage_account_name", "account_name")
-AZURE_ACCOUNT_KEY = secret("azure.accountKey", "Key of the account.", "azure_storage_account_key", "account_key")
-AZURE_SAS_TOKEN = secret("azure.sasToken", "Shared access signature.", "azure_storage_sas_token", "sas_token")
-AZURE_BEARER_TOKEN = secret("azure.bearerToken", "OAuth token.")
-AZURE_TENANT_ID = place("azure.tenantId", "Tenant of a service principal.")
-AZURE_CLIENT_ID = place("azure.clientId", "Client id of a service principal.")
-AZURE_CLIENT_SECRET = secret("azure.clientSecret", "Secret of a service principal.")
-AZURE_ENDPOINT = place("azure.endpoint", "URL of another server that speaks Azure Blob Storage.")
-GCS_SERVICE_ACCOUNT_FILE = place(
-    "gcs.serviceAccountFile", "Path of a service account's JSON file.", "google_service_account"
-)
-GCS_SERVICE_ACCOUNT_KEY = secret(
-    "gcs.serviceAccountKey", "Content of a service account's JSON file.", "google_service_account_key"
-)
-GCS_BEARER_TOKEN = secret("gcs.bearerToken", "OAuth token.")
-GCS_ENDPOINT = place("gcs.endpoint", "URL of another server that speaks Google Cloud Storage.")
-HDFS_USER = place("hdfs.user", "User of HDFS where there is no Kerberos; one for a process. Else `HADOOP_USER_NAME`.")
-HDFS_CONFIGURATION = place(
-    "hdfs.configuration",
-    "JSON object of Hadoop keys, as in `core-site.xml` and `hdfs-site.xml`; they go over those of `HADOOP_CONF_DIR`.",
-)
-
-ALL: tuple[Setting[object], ...] = tuple(value for value in globals().values() if isinstance(value, Setting))
 FAMILIES: tuple[Family, ...] = tuple(value for value in globals().values() if isinstance(value, Family))

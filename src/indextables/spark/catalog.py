@@ -28,7 +28,7 @@ from indextables.spark.opening import open_scan
 from indextables.spark.options import CREATE_ONLY, NAME, TABLE_ID, SourceOptions, names_as_option
 from indextables.spark.places import absolute
 from indextables.spark.scans import ScanPlan, open_log
-from indextables.spark.session_settings import known_settings, over_session
+from indextables.spark.session_settings import over_session, with_session
 from indextables.spark.worker_errors import error_text, own_errors
 from indextables.table import Table
 from indextables.transaction_log import TransactionLog
@@ -252,7 +252,7 @@ class CatalogSide:
         if absolute(other) != place:
             raise ConfigError(f"cannot use the path `{other}` for a table of the catalog: it is at `{place}`")
         stored = {key: value for key, value in asked["stored"].items() if key.lower() != _PATH}
-        return {_PATH: place, **over_session(over_session(given, stored), known_settings(asked["session"]))}
+        return {_PATH: place, **with_session(self._spark, place, over_session(given, stored), asked["session"])}
 
 
 def _description(options: Mapping[str, str], plan: ScanPlan, snapshot: Snapshot) -> dict[str, Any]:

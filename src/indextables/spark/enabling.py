@@ -23,6 +23,9 @@ from indextables.spark.source import IndexTablesSource
 from indextables.spark.workers import enabled_workers
 
 _lock = threading.Lock()
+_REDACTED = "spark.sql.redaction.options.regex"
+# By itself Spark hides what is called a secret, a token, a password or an access key.
+_SECRETS = "(?i)(?:access|account|private)[._]?key|[._]sas[._]"
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -49,6 +52,7 @@ def enable(spark: SparkSession) -> SparkSession:
     python = spark.sparkContext.pythonExec
     if shlex.quote(python) != python:  # Spark asks the shell for it without quotes, and then finds no data source
         spark.dataSource.register(IndexTablesSource)
+    _hide_secrets(spark)
     with _lock:
         jvm.enabled_sessions.add(spark)
         loading.install()
@@ -59,3 +63,10 @@ def enable(spark: SparkSession) -> SparkSession:
     enabled_workers.add(spark)
     offer_workers(enabled_workers.workers)
     return spark
+
+
+def _hide_secrets(spark: SparkSession) -> None:
+    """Statements and plans of the session show no key of a cloud, whatever it is called."""
+    hidden = spark.conf.get(_REDACTED) or ""
+    if _SECRETS not in hidden:
+        spark.conf.set(_REDACTED, f"{hidden}|{_SECRETS}" if hidden else _SECRETS)

@@ -12,7 +12,7 @@ from pyspark.sql.readwriter import DataFrameReader
 from indextables.spark import jvm
 from indextables.spark.options import NAME
 from indextables.spark.places import absolute
-from indextables.spark.session_settings import over_session, session_settings
+from indextables.spark.session_settings import with_session
 from indextables.spark.worker_errors import own_errors
 
 _load = DataFrameReader.load
@@ -37,8 +37,8 @@ def _load_enabled(
         return _load(self, path, None, schema, **options)
     self.options(**options)
     given = scala_map(self._spark, self._jreader.extraOptions())
-    self.options(**over_session(given, session_settings(self._spark)))
     place = given.get("path") if path is None else path
+    self.options(**with_session(self._spark, place if isinstance(place, str) else None, given))
     activate(self._spark)
     with own_errors():
         return _load(self, absolute(place) if isinstance(place, str) else place, None, schema)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
-from indextables.config import Config, settings
+from indextables.config import Config, settings, store_settings
 from indextables.errors import ConfigError, IndexTablesError
 from indextables.log.snapshot import Snapshot
 from indextables.ops.questions import check_column
@@ -29,6 +29,7 @@ from indextables.spark.arrow_types import ipc_stream, to_spark_schema
 from indextables.spark.column_info import with_info
 from indextables.spark.driver_search import opened_load
 from indextables.spark.filters import filter_column
+from indextables.spark.hadoop_settings import settings_of_hadoop
 from indextables.spark.options import SourceOptions, option_text
 from indextables.spark.places import hadoop_urls
 from indextables.spark.worker_errors import error_text
@@ -73,7 +74,7 @@ class NativeTable:
             return f"Spark {spark.version} is not one that this is known to work with"
         if _holds_void(to_spark_schema(snapshot.schema)):
             return "it has a column of type `void`, which Spark's Parquet scan cannot read"
-        if any(config.is_set(setting) for setting in _CREDENTIALS):
+        if not _are_known_to_spark(table, spark):
             return "its credentials are given to this library and not to Spark"
         refusals = {url: jvm.bridge(spark).refusal(spark._jsparkSession, url) for url in _hadoop_urls(table)}
         root = next((url for url, refusal in refusals.items() if refusal is None), None)
@@ -156,6 +157,17 @@ class MayMatch:
 
     class Java:
         implements = ("java.util.function.Function",)
+
+
+def _are_known_to_spark(table: Table, spark: SparkSession) -> bool:
+    """Whether the credentials of a table, if there are any, are those that Spark has."""
+    config = table.log.config
+    given = [setting for setting in _CREDENTIALS if config.is_set(setting)]
+    if not given:
+        return True
+    account = store_settings.AZURE_ACCOUNT_NAME
+    known = settings_of_hadoop(spark, table.log.reader.store.location, {account.key: config[account]})
+    return all(config[setting] == known.get(setting.key) for setting in given)
 
 
 def _hadoop_urls(table: Table) -> list[str]:

@@ -16,7 +16,7 @@ from indextables.spark import jvm
 from indextables.spark.opening import open_frame
 from indextables.spark.options import LOAD_ID, NAME, SHOW_VERSION, SourceOptions, names_as_option, option_text
 from indextables.spark.scans import VERSION
-from indextables.spark.session_settings import over_session, session_settings
+from indextables.spark.session_settings import with_session
 from indextables.spark.worker_errors import own_errors
 from indextables.store.url import parse_location
 
@@ -56,9 +56,10 @@ def read(
     given = {name: str(value) for name, value in asked.items() if value is not None}
     settings = {key: option_text(value) for key, value in (options or {}).items() if value is not None}
     _check_once(given, settings)
-    loaded = over_session({**settings, **given, LOAD_ID: SYSTEM_CLOCK.uuid()}, session_settings(spark))
+    place = parse_location(os.fspath(url)).url
+    loaded = with_session(spark, place, {**settings, **given, LOAD_ID: SYSTEM_CLOCK.uuid()})
     with own_errors():
-        return _load(spark, parse_location(os.fspath(url)).url, loaded)
+        return _load(spark, place, loaded)
 
 
 def _load(spark: Any, url: str, options: Mapping[str, str]) -> DataFrame:

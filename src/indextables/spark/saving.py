@@ -29,7 +29,7 @@ from indextables.spark.options import (
     names_of_option,
 )
 from indextables.spark.places import absolute
-from indextables.spark.session_settings import over_session, session_settings
+from indextables.spark.session_settings import with_session
 from indextables.spark.worker_errors import own_errors
 from indextables.transaction_log import TransactionLog
 
@@ -88,7 +88,7 @@ class _Save(NamedTuple):
             set_partition_by(options, java_strings(spark, java.partitioningColumns().get()))
         if not {"partitionoverwritemode", "replacewhere"} & {key.lower() for key in options}:
             options["partitionOverwriteMode"] = spark.conf.get(_DYNAMIC) or "static"
-        return cls(spark, writer._df, java.curmode().name(), over_session(options, session_settings(spark)))
+        return cls(spark, writer._df, java.curmode().name(), with_session(spark, options.get("path"), options))
 
     def run(self) -> None:
         asked = SourceOptions.parse(self.options)

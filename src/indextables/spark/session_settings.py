@@ -1,6 +1,8 @@
-"""Settings that a Spark session holds under `spark.indextables.`, on classic sessions and on Connect.
+"""Settings that a Spark session holds, on classic sessions and on Connect.
 
-Planning and tasks run in processes that see no session, so settings travel as options of each load and save.
+Those under `spark.indextables.` are ours. Those of Hadoop's file systems serve where ours say nothing, so that a
+session that reads a bucket by itself reads tables in it, too. Planning and tasks run in processes that see no session,
+so settings travel as options of each load and save.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from indextables.config import lookup
 from indextables.config.resolve import PREFIX
 from indextables.config.setting import Setting
 from indextables.spark import jvm
+from indextables.spark.hadoop_settings import settings_of_hadoop
+from indextables.store.url import parse_location
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +48,22 @@ def _all_settings(spark: Any) -> dict[str, str]:
         given: dict[str, str] = json.loads(jvm.bridge(spark).settings(spark._jsparkSession))
         return given
     return dict(spark.conf.getAll.items())
+
+
+def with_session(
+    spark: Any, url: str | None, options: Mapping[str, str], session: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Options with all that a session says about a table beside them: its settings, then those of Hadoop.
+
+    `session` are its settings, where they are known already.
+    """
+    own = session_settings(spark) if session is None else known_settings(session)
+    told = over_session(options, own)
+    if url is None:
+        return told
+    given = {meaning[0]: value for key, value in told.items() if (meaning := _meaning(key)) is not None}
+    hadoop = settings_of_hadoop(spark, parse_location(url), given)
+    return {**{f"{PREFIX}{key}": value for key, value in hadoop.items()}, **told}
 
 
 def over_session(options: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:

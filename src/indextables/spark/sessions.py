@@ -30,6 +30,9 @@ from indextables.spark.spark_settings import conf_directory, settings_from_elsew
 APP_NAME = "indextables"
 _PROGRESS = "spark.ui.showConsoleProgress"
 _WAREHOUSE = "spark.sql.warehouse.dir"
+_REDACTED = "spark.redaction.regex"
+# Spark's own pattern, with the names that keys of Azure and Google have.
+_SECRETS = "(?i)secret|password|token|(?:access|account|private)[._]?key|[._]sas[._]"
 _ADDRESSES = ("spark.driver.host", "spark.driver.bindAddress")
 _FIXED_AT_START_OF_JAVA = (
     "spark.driver.memory",
@@ -163,11 +166,13 @@ def _warn_of_late_settings(asked: Mapping[str, str]) -> None:
 
 
 def _defaults(known: Mapping[str, str]) -> dict[str, str]:
-    """Everywhere: times in UTC and Arrow. On this machine alone: no port is open to others, no file in the way."""
+    """Everywhere: times in UTC, Arrow, and no secret is shown. On this machine alone: no port is open to others, no
+    file in the way."""
     everywhere = {
         "spark.app.name": APP_NAME,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        _REDACTED: _SECRETS,
     }
     master = known.get("spark.master", "local[*]")
     if not _is_local(master):

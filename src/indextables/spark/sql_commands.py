@@ -18,7 +18,7 @@ from indextables.spark.arrow_types import to_spark_schema
 from indextables.spark.column_info import tables_of
 from indextables.spark.named_tables import named_frame
 from indextables.spark.scans import open_log
-from indextables.spark.session_settings import session_settings
+from indextables.spark.session_settings import with_session
 from indextables.spark.workers import SparkWorkers
 from indextables.store.redact import redact
 
@@ -31,7 +31,7 @@ def run_command(spark: Any, command: Command) -> DataFrame:
     spec = COMMANDS[command.name]
     url = None if command.target is None else _url(spark, command, command.target)
     with working_with(SparkWorkers(spark)):
-        answer = spec.run(url, command.arguments, session_settings(spark))
+        answer = spec.run(url, command.arguments, with_session(spark, url, {}))
     if command.name == "invalidate_cache":
         open_log.cache_clear()
     # Connect infers no columns where there are no rows.

@@ -23,7 +23,7 @@ from indextables.spark.column_info import is_whole, tables_of
 from indextables.spark.named_tables import named_frame
 from indextables.spark.options import names_of_option
 from indextables.spark.reading import read
-from indextables.spark.session_settings import session_settings
+from indextables.spark.session_settings import with_session
 from indextables.spark.sql_calls import Argument, Name, TableCall
 from indextables.spark.sql_text import draw_place
 from indextables.table import Table
@@ -182,9 +182,8 @@ def _is_plain(spark: Any, frame: DataFrame) -> bool:
 
 
 def _open(spark: Any, url: str, given: dict[str, Any]) -> Table:
-    return Table.open(
-        url, version=given.pop("version", None), timestamp=given.pop("timestamp", None), options=session_settings(spark)
-    )
+    options = with_session(spark, url, {})
+    return Table.open(url, version=given.pop("version", None), timestamp=given.pop("timestamp", None), options=options)
 
 
 def _frame(spark: Any, rows: pa.Table) -> DataFrame:

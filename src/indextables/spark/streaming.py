@@ -8,6 +8,7 @@ raised as the library's own error; what goes wrong while it runs is told by the 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -21,7 +22,7 @@ from indextables.spark.loading import activate, scala_map
 from indextables.spark.options import NAME
 from indextables.spark.places import absolute
 from indextables.spark.saving import java_strings, set_partition_by
-from indextables.spark.session_settings import over_session, session_settings
+from indextables.spark.session_settings import with_session
 from indextables.spark.worker_errors import own_errors
 
 _load = DataStreamReader.load
@@ -49,7 +50,7 @@ def _load_enabled(
         return _load(self, path, None, schema, **options)
     self.options(**options)
     given = scala_map(self._spark, _field(self._jreader, "extraOptions"))
-    self.options(**_placed(over_session(given, session_settings(self._spark))))
+    self.options(**_placed(with_session(self._spark, _place(path, given), given)))
     activate(self._spark)
     with own_errors():
         return _load(self, absolute(path) if isinstance(path, str) else path, None, schema)
@@ -74,14 +75,15 @@ def _start_enabled(
         self.partitionBy(partitionBy)
     if queryName is not None:
         self.queryName(queryName)
-    self.options(**_placed(_options_of(self)))
+    options = _options_of(self)
+    self.options(**_placed(with_session(self._spark, _place(path, options), options)))
     activate(self._spark)
     with own_errors():
         return _start(self, absolute(path) if isinstance(path, str) else path, None, outputMode)
 
 
 def _options_of(writer: DataStreamWriter) -> dict[str, str]:
-    """The options of a stream, with what else was said to the writer and to the session."""
+    """The options of a stream, with what else was said to the writer."""
     spark, java = writer._spark, writer._jwrite
     if _field(java, "clusteringColumns").isDefined():
         raise ConfigError("cannot write clusters: a table is partitioned by columns", hint="use `partitionBy`")
@@ -94,7 +96,12 @@ def _options_of(writer: DataStreamWriter) -> dict[str, str]:
     if checkpoints is not None and "checkpointlocation" not in by_lower:
         name = by_lower.get("queryname") or SYSTEM_CLOCK.uuid()
         options["checkpointLocation"] = f"{checkpoints.rstrip('/')}/{name}"
-    return over_session(options, session_settings(spark))
+    return options
+
+
+def _place(path: Any, options: Mapping[str, str]) -> str | None:
+    given = (value for key, value in options.items() if key.lower() == "path")
+    return path if isinstance(path, str) else next(given, None)
 
 
 def _placed(options: dict[str, str]) -> dict[str, str]:

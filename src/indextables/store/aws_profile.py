@@ -10,7 +10,7 @@ import configparser
 import os
 from typing import Any
 
-from indextables.config import Config, settings
+from indextables.config import Config, store_settings
 from indextables.errors import ConfigError, StorageError
 
 _POD_IDENTITIES = (
@@ -24,7 +24,7 @@ _LEADS_TO_CREDENTIALS = ("aws_access_key_id", "credential_process", "role_arn", 
 
 def profile_name(config: Config) -> str | None:
     """The profile to take credentials from, or None to leave them to the client."""
-    if named := config[settings.AWS_PROFILE]:
+    if named := config[store_settings.AWS_PROFILE]:
         return named
     if "AWS_ACCESS_KEY_ID" in os.environ:
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ import obstore
 from obstore import exceptions
 from obstore.store import MemoryStore
 
-from indextables.config import Config
+from indextables.config import Config, store_settings
 from indextables.errors import ConfigError, ObjectExistsError, ObjectNotFoundError, StorageDeniedError, StorageError
 from indextables.store.base import ObjectMeta, check_key, check_range, check_source
 from indextables.store.credentials import build_client, secret_values
@@ -31,6 +32,18 @@ from indextables.store.url import Location
 _DELETE_BATCH = 1000
 _PAGE = 1000
 _MOST_SAID = 600
+_HINTS = (
+    (
+        re.compile("redirect without LOCATION|AuthorizationHeaderMalformed|PermanentRedirect"),
+        f"the bucket may be in another region: set `{store_settings.AWS_REGION.key}`",
+    ),
+    (
+        re.compile("BadScheme"),
+        f"an address without TLS is only used where `{store_settings.STORE_ALLOW_HTTP.key}` is `true`",
+    ),
+)
+"""What the client says, and what it means to users."""
+
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -44,6 +57,8 @@ class CloudStore:
         self._config = config
         self._lock = threading.Lock()
         self._made: Any = None
+        self._at_once = config[store_settings.STORE_PARALLELISM]
+        self._slots = threading.BoundedSemaphore(self._at_once)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.location, self._config)
@@ -52,20 +67,20 @@ class CloudStore:
         return f"{type(self).__name__}({self.location.url!r})"
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        with self._errors("create", key):
+        with self._request("create", key):
             obstore.put(self._client(), self._checked(key), data, mode="create", use_multipart=False)
 
     def put(self, key: str, data: bytes) -> None:
-        with self._errors("write", key):
-            obstore.put(self._client(), self._checked(key), data, mode="overwrite")
+        with self._request("write", key):
+            obstore.put(self._client(), self._checked(key), data, mode="overwrite", max_concurrency=self._at_once)
 
     def put_file(self, key: str, path: str) -> None:
         check_source(path)
-        with self._errors(f"upload `{path}` to", key):
-            obstore.put(self._client(), self._checked(key), Path(path), mode="overwrite")
+        with self._request(f"upload `{path}` to", key):
+            obstore.put(self._client(), self._checked(key), Path(path), mode="overwrite", max_concurrency=self._at_once)
 
     def get(self, key: str, *, e_tag: str | None = None) -> bytes:
-        with self._errors("read", key):
+        with self._request("read", key):
             found = obstore.get(self._client(), self._checked(key))
             if e_tag is not None and _meta(found.meta).e_tag != e_tag:
                 raise FileNotFoundError
@@ -81,14 +96,14 @@ class CloudStore:
         if not spans:
             return [b"" for _ in ranges]
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
-        with self._errors("read", key):
+        with self._request("read", key):
             # Merged here, because the client's own way of doing it panics where an object ends between two ranges.
             found = obstore.get_ranges(self._client(), self._checked(key), starts=starts, ends=ends, coalesce=0)
         parts = [memoryview(part) for part in found]
         return [cut(key, starts, parts, start, end) for start, end in ranges]
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
-        with self._errors("list", prefix):
+        with self._request("list", prefix):
             if prefix:
                 self._checked(prefix)
             stream = obstore.list(self._client(), prefix or None, offset=_offset(after), chunk_size=_PAGE)
@@ -97,16 +112,22 @@ class CloudStore:
         yield from sorted(found)
 
     def pages(self, prefix: str = "") -> Iterator[Sequence[ObjectMeta]]:
-        with self._errors("list", prefix):
-            for chunk in obstore.list(self._client(), self._checked(prefix) if prefix else None, chunk_size=_PAGE):
-                yield [_meta(entry) for entry in chunk]
+        with self._request("list", prefix):
+            stream = iter(obstore.list(self._client(), self._checked(prefix) if prefix else None, chunk_size=_PAGE))
+        while True:
+            # Whoever reads the pages may ask for more between two of them, and must find a slot free.
+            with self._request("list", prefix):
+                chunk = next(stream, None)
+            if chunk is None:
+                return
+            yield [_meta(entry) for entry in chunk]
 
     def head(self, key: str) -> ObjectMeta:
-        with self._errors("look at", key):
+        with self._request("look at", key):
             return _meta(obstore.head(self._client(), self._checked(key)))
 
     def delete(self, key: str, *, with_directory: bool = False) -> None:
-        with self._errors("delete", key), contextlib.suppress(FileNotFoundError, exceptions.NotFoundError):
+        with self._request("delete", key), contextlib.suppress(FileNotFoundError, exceptions.NotFoundError):
             obstore.delete(self._client(), self._checked(key))
 
     def delete_many(self, keys: Iterable[str]) -> None:
@@ -114,7 +135,7 @@ class CloudStore:
         for start in range(0, len(remaining), _DELETE_BATCH):
             batch = remaining[start : start + _DELETE_BATCH]
             try:
-                with self._errors("delete", f"{batch[0]} and {len(batch) - 1} more"):
+                with self._request("delete", f"{batch[0]} and {len(batch) - 1} more"):
                     obstore.delete(self._client(), batch)
             except ObjectNotFoundError:
                 for key in batch:
@@ -125,8 +146,11 @@ class CloudStore:
             raise StorageError(f"cannot use the key `{key}` because Azure takes a backslash for a slash")
         return check_key(key)
 
-    def _client(self) -> Any:
+    def _enter(self) -> None:
+        """Refuse where calls would hang, before anything is waited for."""
         enter_network(self.location.url)
+
+    def _client(self) -> Any:
         with self._lock:
             if self._made is None:
                 self._made = self._build()
@@ -136,9 +160,12 @@ class CloudStore:
         return build_client(self.location, self._config)
 
     @contextlib.contextmanager
-    def _errors(self, verb: str, key: str) -> Iterator[None]:
+    def _request(self, verb: str, key: str) -> Iterator[None]:
+        """One call of the client: in its turn, and with errors of ours."""
         try:
-            yield
+            self._enter()
+            with self._slots:
+                yield
         except (StorageError, ConfigError):
             raise
         except (FileNotFoundError, exceptions.NotFoundError):
@@ -154,7 +181,7 @@ class CloudStore:
             return ObjectExistsError(message)
         if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
             return StorageDeniedError(message, hint="check the credentials and what they are allowed to do")
-        return StorageError(message)
+        return StorageError(message, hint=next((hint for sign, hint in _HINTS if sign.search(message)), None))
 
 
 class SharedMemoryStore(CloudStore):
@@ -169,9 +196,9 @@ class SharedMemoryStore(CloudStore):
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen_memory, (self.location, self._config, self._process)
 
-    def _client(self) -> Any:
+    def _enter(self) -> None:
         _check_process(self.location, self._process)
-        return super()._client()
+        super()._enter()
 
     def _build(self) -> Any:
         return _memory(self.location)

@@ -13,7 +13,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from indextables.config import Config, settings
+from indextables.config import Config
+from indextables.config import store_settings as settings
 from indextables.errors import (
     ConfigError,
     ObjectExistsError,

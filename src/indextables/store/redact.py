@@ -13,9 +13,13 @@ _SIGNED = re.compile(
     r"|sharedaccesssignature|credential|signature|authorization)"
     r"\s*[=:]\s*)(?:(?:bearer|sharedkey|basic|aws4-hmac-sha256)\s+)?[^\s&\"'<>;,]+"
 )
+_IN_ANSWERS = re.compile(
+    r"(?i)((?:secretaccesskey|sessiontoken|(?:access|refresh|id)_token|client_(?:secret|assertion)|private_key)"
+    r"\\*[\"']?\s*[=:]\s*\\*[\"']?)[^\s&\"'<>;,\\}]+"
+)
 _QUOTED_BY_SERVERS = re.compile(
-    r"(?is)<(AWSAccessKeyId|SignatureProvided|StringToSign|StringToSignBytes|CanonicalRequest|CanonicalRequestBytes"
-    r"|AuthenticationErrorDetail)>.*?(?:</\1>|$)"
+    r"(?is)<(AWSAccessKeyId|SecretAccessKey|SessionToken|SignatureProvided|StringToSign|StringToSignBytes"
+    r"|CanonicalRequest|CanonicalRequestBytes|AuthenticationErrorDetail)>.*?(?:</\1>|$)"
 )
 _PRIVATE_KEY = re.compile(r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)")
 _ACCESS_KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
@@ -31,4 +35,5 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
             message = message.replace(secret, _MASK)
     message = _QUOTED_BY_SERVERS.sub(rf"<\1>{_MASK}</\1>", message)
     message = _USERINFO.sub(f"://{_MASK}@", _PRIVATE_KEY.sub(_MASK, message))
-    return _SIGNED.sub(rf"\1{_MASK}", _ACCESS_KEY_ID.sub(_MASK, message))
+    message = _IN_ANSWERS.sub(rf"\1{_MASK}", _ACCESS_KEY_ID.sub(_MASK, message))
+    return _SIGNED.sub(rf"\1{_MASK}", message)

@@ -1,5 +1,6 @@
 package indextables.spark;
 
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -101,6 +102,13 @@ public final class Bridge {
     /** What a session sets, as JSON. */
     public String settings(SparkSession session) {
         return mapJson(session.conf().getAll());
+    }
+
+    /** What is set for Hadoop's file systems, as JSON: keys with some prefixes, and secrets out of providers' files. */
+    public String hadoopSettings(SparkSession session, List prefixes, List secrets, List providers) throws IOException {
+        return Texts.json(HadoopSettings.read(
+            ((org.apache.spark.sql.classic.SparkSession) session).sessionState().newHadoopConf(),
+            prefixes, secrets, providers));
     }
 
     /** A map of Scala's as JSON. */
