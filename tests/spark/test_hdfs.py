@@ -46,7 +46,6 @@ def test_a_table_on_hdfs_is_written_searched_and_scanned(enabled, hdfs) -> None:
 
 
 def test_a_mount_table_of_the_session_is_understood(enabled, hdfs) -> None:
-    enabled.conf.set("spark.indextables.hdfs.user", str(hdfs.options["hdfs.user"]))
     enabled.conf.set("fs.viewfs.mounttable.tables.link./logs", f"{hdfs.url}/mounted")
     enabled.range(10).write.format("indextables").save("viewfs://tables/logs/numbers")
     assert enabled.read.format("indextables").load("viewfs://tables/logs/numbers").count() == 10
