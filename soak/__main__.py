@@ -20,8 +20,8 @@ from tests.servers import missing
 
 _PARTS = ("load", "contest", "simulator", "fuzz")
 _CONTEST_MINUTES = 2.0
-_SERVERS = ("seaweedfs", "azurite", "gcs", "ministack")
-_S3_SERVERS = ("seaweedfs", "ministack", "moto")
+_SERVERS = ("ceph", "seaweedfs", "azurite", "gcs", "ministack")
+_S3_SERVERS = ("ceph", "seaweedfs", "ministack")
 _MODULES = {"simulator": "tests.simulator.long", "fuzz": "tests.fuzz.long"}
 _LONGEST_OVERTIME_SECONDS = 900
 Say = Callable[[str], None]

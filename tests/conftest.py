@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pyarrow as pa
 import pytest
+from tests.servers import Running, missing, running
 
 import indextables as it
 
@@ -49,6 +53,23 @@ def shared(tmp_path_factory) -> Path:
     for directory in [copy, *(path for path in copy.rglob("*") if path.is_dir())]:
         directory.chmod(0o755)
     return copy
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory) -> Iterator[Callable[[str], Running]]:
+    """Servers by kind, each started when it is first asked for. A test whose server is missing here is skipped."""
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def started(kind: str) -> Running:
+            return stack.enter_context(running(kind, tmp_path_factory.mktemp(kind)))
+
+        def server(kind: str) -> Running:
+            if reason := missing(kind):
+                pytest.skip(reason)
+            return started(kind)
+
+        yield server
 
 
 @pytest.fixture

@@ -6,11 +6,14 @@ import logging
 import pickle
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from tests.store.store_servers import BUCKET, moto_server, recording_server, s3_options
+from tests.servers import BUCKET, running
+from tests.servers.recording import recording_server
+from tests.servers.s3 import s3_options
 
 import indextables as it
 from indextables.cli.main import cli
@@ -23,7 +26,8 @@ TOKEN = "tokenhushtoken"
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    with moto_server() as endpoint:
+    with running("moto", Path()) as server:
+        endpoint = server.endpoint
         yield endpoint
 
 

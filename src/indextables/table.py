@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from indextables.errors import StorageError
 from indextables.log.snapshot import Snapshot
 from indextables.ops.aggregate import aggregate
 from indextables.ops.checkpoint import make_checkpoint
@@ -39,17 +41,19 @@ from indextables.transaction_log import TransactionLog
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+logger = logging.getLogger(__name__)
+
 
 class Table:
     """A table at one version."""
 
     def __init__(self, log: TransactionLog, snapshot: Snapshot) -> None:
         self._log = log
-        self._snapshot = snapshot
+        self._known: Snapshot | None = snapshot
         self._opened = OpenSplits(log.reader.store, log.config)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._log, self._snapshot)
+        return type(self), (self._log, self.snapshot)
 
     @classmethod
     def create(
@@ -101,7 +105,10 @@ class Table:
     @property
     def snapshot(self) -> Snapshot:
         """What the log says of the table at this version."""
-        return self._snapshot
+        known = self._known
+        if known is None:
+            known = self._known = self._log.snapshot()
+        return known
 
     @property
     def url(self) -> str:
@@ -109,41 +116,41 @@ class Table:
 
     @property
     def version(self) -> int:
-        return self._snapshot.version
+        return self.snapshot.version
 
     @property
     def schema(self) -> pa.Schema:
-        return self._snapshot.schema
+        return self.snapshot.schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        return self._snapshot.partition_columns
+        return self.snapshot.partition_columns
 
     @property
     def protocol(self) -> Protocol:
-        return self._snapshot.protocol
+        return self.snapshot.protocol
 
     @property
     def metadata(self) -> Metadata:
-        return self._snapshot.metadata
+        return self.snapshot.metadata
 
     @property
     def num_files(self) -> int:
-        return self._snapshot.num_files
+        return self.snapshot.num_files
 
     @property
     def num_records(self) -> int:
-        return self._snapshot.num_records
+        return self.snapshot.num_records
 
     def refresh(self) -> Table:
         """Move to the newest version. The same handle is returned."""
-        self._snapshot = self._log.snapshot()
+        self._known = self._log.snapshot()
         return self
 
     def files(self, where: str | None = None) -> pa.Table:
         """A row per live split, less those that cannot hold a row which the predicate `where` is true of."""
-        files = self._snapshot.described_files
-        return files if where is None else prune_table(files, where, self._snapshot, self._log.config)
+        files = self.snapshot.described_files
+        return files if where is None else prune_table(files, where, self.snapshot, self._log.config)
 
     def append(self, data: Any) -> int:
         """Add rows (an Arrow table, reader or batches, or a frame of Polars, DuckDB or pandas), and answer with the new
@@ -256,16 +263,25 @@ class Table:
         return stats(self._ask(query, where, bad_splits), column)
 
     def _ask(self, query: str | None, where: str | None, bad_splits: str) -> Question:
-        return Question(self._snapshot, self._log.config, self._opened, query=query, where=where, bad_splits=bad_splits)
+        return Question(self.snapshot, self._log.config, self._opened, query=query, where=where, bad_splits=bad_splits)
 
     def _after(self, answer: pa.Table, *, dry_run: bool = False) -> pa.Table:
         if not dry_run:
-            self.refresh()
+            self._move()
         return answer
 
     def _moved(self, version: int) -> int:
-        self.refresh()
+        self._move()
         return version
+
+    def _move(self) -> None:
+        """Go to the newest version. What was done is in the log: a store that fails now must not make it an error, so
+        the next read looks for that version again."""
+        try:
+            self.refresh()
+        except StorageError as error:
+            self._known = None
+            logger.warning("`%s` has a new version that could not be read yet: %s", self.url, error.message)
 
     def to_spark(
         self, spark: SparkSession, *, where: str | None = None, columns: Sequence[str] | None = None
@@ -362,13 +378,11 @@ class Table:
 
     def set_properties(self, properties: Mapping[str, str | None]) -> int:
         """Set table properties; None takes one away. Answers with the new version."""
-        version = self._log.set_properties(properties)
-        self.refresh()
-        return version
+        return self._moved(self._log.set_properties(properties))
 
     def skipped_files(self) -> pa.Table:
         """The files that an operation could not process."""
-        return list_skipped_files(self._snapshot.skips.values())
+        return list_skipped_files(self.snapshot.skips.values())
 
     def invalidate_cache(self) -> None:
         """Forget what was read of the log and of splits."""

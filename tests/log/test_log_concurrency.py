@@ -5,17 +5,29 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import random
+import uuid
+from collections.abc import Iterator, Mapping
 
 import pytest
 from tests.conftest import SCHEMA, make_add
+from tests.servers import ATOMIC
+from tests.servers.proxy import ProxyFault, fault_proxy
 
 import indextables as it
-from indextables.errors import CommitConflictError
+from indextables.errors import CommitConflictError, CommitStateUnknownError, StorageError
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.version_file import commit_info
 
 NUM_PROCESSES = 8
 NUM_COMMITS = 50
+NUM_CLIENTS = 4
+NUM_REMOTE_COMMITS = 8
+# Time-outs cost seconds, so they are few.
+FAULTS = [
+    *[ProxyFault.UNAVAILABLE, ProxyFault.THROTTLED, ProxyFault.APPLIED_RESET, ProxyFault.APPLIED_ERROR] * 5,
+    *[ProxyFault.CONFLICT_409, ProxyFault.RESET, ProxyFault.SLOW] * 5,
+    *[ProxyFault.APPLIED_TIMEOUT, ProxyFault.DROPPED_TIMEOUT, ProxyFault.DELAYED],
+]
 
 
 def _append_many(url: str, who: int) -> list[int]:
@@ -41,6 +53,20 @@ def _do_anything(url: str, who: int) -> list[tuple[str, int, list[str], list[str
                     done.append((kind, log.replace_files(sources, [make_add(name)]), sources, [name]))
             except CommitConflictError:
                 done.append(("lost", -1, sources, [name]))
+    return done
+
+
+def _append_to_server(url: str, options: Mapping[str, object], who: int) -> list[tuple[str, int | None]]:
+    """What this process committed: files with their versions, and with None where nobody knows."""
+    log, done = it.TransactionLog(url, options=options), []
+    for number in range(NUM_REMOTE_COMMITS):
+        name = f"splits/split-{who}-{number}.split"
+        try:
+            done.append((name, log.add_files([make_add(name)])))
+        except CommitStateUnknownError:
+            done.append((name, None))
+        except StorageError:
+            continue
     return done
 
 
@@ -86,6 +112,58 @@ def test_eight_processes_append_overwrite_and_replace(tmp_path) -> None:
     lost = {entry[3][0] for entry in done if entry[0] == "lost"}
     assert set(log.list_files()["path"].to_pylist()) == live
     assert not lost & live
+
+
+@pytest.fixture(scope="module")
+def clients() -> Iterator[concurrent.futures.Executor]:
+    """Processes that go on from one test to the next, because they take long to start."""
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(NUM_CLIENTS, mp_context=context) as pool:
+        yield pool
+
+
+def _append_from(clients, log: it.TransactionLog, options: Mapping[str, object]) -> list[tuple[str, int | None]]:
+    """Let every client append, and hold what they say against the log."""
+    chosen = {**options, "transaction.retry.maxAttempts": 100, "transaction.retry.maxDelayMs": 500}
+    work = [clients.submit(_append_to_server, log.url, chosen, who) for who in range(NUM_CLIENTS)]
+    done = [entry for future in work for entry in future.result(300)]
+    versions = log.versions()
+    assert versions == list(range(len(versions)))
+    adds = {
+        version: [action.path for action in log.read_version(version) if isinstance(action, Add)]
+        for version in versions
+    }
+    for name, version in done:
+        holders = [at for at, paths in adds.items() if name in paths]
+        assert holders == [version] or (version is None and len(holders) < 2)
+    assert {path for paths in adds.values() for path in paths} <= {name for name, _ in done}
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ATOMIC)
+def test_processes_append_on_a_server(servers, clients, kind) -> None:
+    server = servers(kind)
+    log = it.TransactionLog(f"{server.url}/{uuid.uuid4()}", options=server.options)
+    log.initialize(SCHEMA)
+    done = _append_from(clients, log, server.options)
+    assert sorted(version for _, version in done) == list(range(1, NUM_CLIENTS * NUM_REMOTE_COMMITS + 1))
+
+
+@pytest.mark.slow
+def test_processes_append_among_faults(servers, clients) -> None:
+    server, chance = servers("ministack"), random.Random(20)
+    log = it.TransactionLog(f"{server.url}/{uuid.uuid4()}", options=server.options)
+    log.initialize(SCHEMA)
+
+    def script(_method: str, _path: str, _headers: Mapping[str, str]) -> ProxyFault:
+        return chance.choice(FAULTS) if chance.random() < 0.2 else ProxyFault.NONE
+
+    with fault_proxy(server.endpoint, script) as proxy:
+        quick = {"store.timeoutSeconds": 2, "store.retry.maxAttempts": 3}
+        done = _append_from(clients, log, {**server.behind(proxy.endpoint), **quick})
+        assert proxy.num_faults >= NUM_CLIENTS * NUM_REMOTE_COMMITS // 2
+    assert len([version for _, version in done if version is not None]) >= NUM_CLIENTS * NUM_REMOTE_COMMITS // 2
 
 
 def test_threads_share_one_handle(tmp_path) -> None:

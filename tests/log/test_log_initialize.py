@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pyarrow as pa
 import pytest
 from tests.conftest import SCHEMA, make_add
+from tests.servers.proxy import careless_proxy
 
 import indextables as it
 from indextables.config import Config
@@ -97,6 +100,32 @@ def test_a_store_that_ignores_put_if_absent_is_refused(tmp_path) -> None:
     with pytest.raises(StorageError, match="ignores put-if-absent"):
         it.TransactionLog(tmp_path / "t", store=_Overwriting(inner)).initialize(SCHEMA)
     assert list(inner.list()) == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["ministack", "seaweedfs", "gcs"]
+)  # Azure signs the condition: it cannot be taken away
+def test_a_server_that_ignores_put_if_absent_is_refused(servers, kind) -> None:
+    server = servers(kind)
+    url = f"{server.url}/{uuid.uuid4()}"
+    with careless_proxy(server.endpoint) as endpoint:
+        options = server.behind(endpoint)
+        with pytest.raises(StorageError, match="ignores put-if-absent"):
+            it.Table.create(url, SCHEMA, options=options)
+        assert list(open_store(url, Config.resolve(options=options)).list()) == []
+    assert it.Table.create(url, SCHEMA, options=server.options).version == 0
+
+
+@pytest.mark.parametrize("first", [[Fault.FALSE_CONFLICT], [Fault.FALSE_CONFLICT, Fault.RETRIED]], ids=len)
+def test_a_conflict_where_nothing_is_does_not_make_the_probe_fail(tmp_path, first) -> None:
+    inner, faults = open_store(str(tmp_path / "t"), Config.resolve()), iter(first)
+
+    def script(call):
+        return next(faults, Fault.NONE) if call.verb == "put_if_absent" else Fault.NONE
+
+    assert it.TransactionLog(tmp_path / "t", store=FaultyStore(inner, script)).initialize(SCHEMA) is True
+    assert next(faults, None) is None
+    assert [meta.key for meta in inner.list()] == ["_transaction_log/00000000000000000000.json"]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,12 @@ import pytest
 from hypothesis import given, settings
 
 import indextables as it
-from indextables.errors import CommitConflictError, CommitStateUnknownError, SchemaError
+from indextables.config import Config
+from indextables.errors import CommitConflictError, CommitStateUnknownError, SchemaError, StorageError
 from indextables.ops.partitioning import by_partition
+from indextables.protocol.names import version_key
+from indextables.store import open_store
+from indextables.store.faulty import Call, Fault, FaultyStore
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("day", pa.date32()), ("message", pa.string())])
 
@@ -80,6 +84,26 @@ def test_nothing_is_deleted_where_the_commit_may_have_happened(table, monkeypatc
     with pytest.raises(CommitStateUnknownError):
         table.append(rows(1))
     assert len(splits(table)) == 1
+
+
+def test_a_store_that_fails_after_the_commit_makes_it_no_error(table) -> None:
+    committed, calls = False, 0
+
+    def script(call: Call) -> Fault:
+        nonlocal committed, calls
+        committed = committed or call == Call("put_if_absent", version_key(1))
+        calls += committed
+        return Fault.UNAVAILABLE if calls > 2 else Fault.NONE  # the put and the look at it go well
+
+    store = FaultyStore(open_store(table.url, Config.resolve()), script)
+    log = it.TransactionLog(table.url, store=store, options={"checkpoint.enabled": False})
+    handle = it.Table(log, log.snapshot())
+    assert handle.append(rows(1, 2)) == 1
+    with pytest.raises(StorageError, match="injected"):
+        handle.count()
+    assert content(table.refresh()) == [1, 2]
+    committed, calls = False, -100
+    assert (handle.version, handle.num_records) == (1, 2)
 
 
 def test_no_rows_are_an_empty_version(table) -> None:

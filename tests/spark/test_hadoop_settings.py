@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.servers import BUCKET, running
+from tests.servers.recording import recording_server
+from tests.servers.s3 import s3_options
 from tests.spark.conftest import rows_of
-from tests.store.store_servers import BUCKET, moto_server, recording_server, s3_options
 
 import indextables as it
 from indextables.config import settings
@@ -27,7 +30,8 @@ SECRET = "hadoops/own+secret"
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    with moto_server() as endpoint:
+    with running("moto", Path()) as server:
+        endpoint = server.endpoint
         yield endpoint
 
 

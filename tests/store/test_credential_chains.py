@@ -19,7 +19,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
-from store_servers import AWS_SECRET, BUCKET, moto_server, open_at, recording_server, s3_options
+from tests.servers import BUCKET, running
+from tests.servers.recording import recording_server
+from tests.servers.s3 import AWS_SECRET, s3_options
+from tests.store.opened import open_at
 
 from indextables.errors import ConfigError, StorageError
 from indextables.store.cloud import CloudStore
@@ -153,7 +156,8 @@ def test_role_of_a_profile_through_the_token_service(tmp_path, monkeypatch):
         "[profile base]\naws_access_key_id = AKIABASE\naws_secret_access_key = s\n"
     )
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    with moto_server() as endpoint:
+    with running("moto", Path()) as server:
+        endpoint = server.endpoint
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", endpoint)
         store = open_at(
             "s3://tables/role", **{"aws.profile": "role", "aws.endpoint": endpoint, "store.allowHttp": True}
@@ -177,7 +181,8 @@ def test_bucket_goes_into_the_host_where_asked_for():
 
 
 def test_encryption_and_paying_reach_the_server():
-    with moto_server() as endpoint:
+    with running("moto", Path()) as server:
+        endpoint = server.endpoint
         extra = {"aws.encryption": "aws:kms", "aws.encryptionKeyId": "alias/own"}
         open_at(f"s3://{BUCKET}/e", **s3_options(endpoint), **extra).put("k", b"x")
         plain = {"aws.encryption": "AES256"}
@@ -379,7 +384,8 @@ def test_no_more_requests_are_under_way_than_allowed(at_once, num_asked):
 
 
 def test_a_store_with_one_request_at_a_time_does_not_wait_for_itself():
-    with moto_server() as endpoint:
+    with running("moto", Path()) as server:
+        endpoint = server.endpoint
         store = open_at(f"s3://{BUCKET}/one", **s3_options(endpoint), **{"store.parallelism": 1})
         store.put("a", b"x" * (12 << 20))
         store.put("b", b"y")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from store_servers import moto_server
+from tests.servers import running
 
 from indextables.config import lookup
 
@@ -15,7 +15,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "storage.md"
 def test_the_examples_run() -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
     assert "http://127.0.0.1:9000" in code
-    with moto_server() as endpoint:
+    with running("moto", Path()) as server:
+        endpoint = server.endpoint
         exec(compile(code.replace("http://127.0.0.1:9000", endpoint), str(PAGE), "exec"), {})
 
 

@@ -11,7 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from store_servers import AWS_SECRET, AZURE_KEY, BUCKET, free_port, moto_server, open_at, recording_server
+from opened import open_at
+from tests.servers import BUCKET, free_port, running
+from tests.servers.azure import AZURE_KEY
+from tests.servers.recording import recording_server
+from tests.servers.s3 import AWS_SECRET
 
 from indextables.errors import ConfigError, ObjectExistsError, ObjectNotFoundError, StorageDeniedError, StorageError
 from indextables.store import ObjectStore
@@ -31,9 +35,9 @@ def bare_environment(tmp_path, monkeypatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def profile_endpoint() -> Iterator[str]:
-    with moto_server() as endpoint:
-        yield endpoint
+def profile_endpoint(tmp_path_factory) -> Iterator[str]:
+    with running("moto", tmp_path_factory.mktemp("moto")) as server:
+        yield server.endpoint
 
 
 def client_of(store: ObjectStore):

@@ -11,17 +11,20 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from store_servers import AWS_SECRET, AZURE_KEY, BUCKET, memory_store, moto_server, open_at, s3_options
+from opened import memory_store, open_at
 from store_workers import put_and_get
+from tests.servers import BUCKET, running
+from tests.servers.azure import AZURE_KEY
+from tests.servers.s3 import AWS_SECRET, s3_options
 
 from indextables.errors import StorageError
 from indextables.store import ObjectStore
 
 
 @pytest.fixture(scope="module")
-def moto_endpoint() -> Iterator[str]:
-    with moto_server() as endpoint:
-        yield endpoint
+def moto_endpoint(tmp_path_factory) -> Iterator[str]:
+    with running("moto", tmp_path_factory.mktemp("moto")) as server:
+        yield server.endpoint
 
 
 def s3_store(endpoint: str) -> ObjectStore:

@@ -8,7 +8,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_servers import open_at
+from opened import open_at
 
 from indextables.errors import ConfigError
 from indextables.store.cloud import CloudStore, SharedMemoryStore

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from indextables.clock import Clock
 from indextables.config import Config, settings
-from indextables.errors import ObjectExistsError, SchemaError, StorageError, TableNotFoundError
+from indextables.errors import ObjectExistsError, ObjectNotFoundError, SchemaError, StorageError, TableNotFoundError
 from indextables.log.base import BaseSource
 from indextables.log.checks import checked
 from indextables.log.commit import Attempt, Committer, Outcome
@@ -21,6 +20,8 @@ from indextables.protocol.names import LOG_DIRECTORY
 from indextables.protocol.schema import check_partition_columns, same_columns, schema_from_json, schema_to_json
 from indextables.protocol.version_file import encode_version
 from indextables.store import ObjectStore
+
+_FIRST_ATTEMPTS = 5
 
 
 def new_metadata(
@@ -83,8 +84,7 @@ def check_same_table(existing: Head, wanted: Metadata, url: str) -> None:
 def probe_conditional_put(store: ObjectStore, clock: Clock) -> None:
     """Refuse a store that lets a second create succeed: two writers would overwrite each other's commits there."""
     key = f"{LOG_DIRECTORY}/_probe-{clock.uuid()}"
-    with contextlib.suppress(ObjectExistsError):  # a client's own retry may meet its first attempt
-        store.put_if_absent(key, b"first")
+    _put_first(store, key)
     try:
         store.put_if_absent(key, b"second")
     except ObjectExistsError:
@@ -96,6 +96,28 @@ def probe_conditional_put(store: ObjectStore, clock: Clock) -> None:
         "create overwrite the first",
         hint="use a store that honours conditional writes (`If-None-Match: *`), or upgrade its server",
     )
+
+
+def _put_first(store: ObjectStore, key: str) -> None:
+    """Put what the probe must not overwrite, and be sure that it is there."""
+    for attempt in range(1, _FIRST_ATTEMPTS + 1):
+        try:
+            store.put_if_absent(key, b"first")
+            break
+        except ObjectExistsError:
+            if _is_there(store, key):  # a client's own retry met its first attempt
+                break
+            # A conflict was answered though nothing is there: then a second create would rightly succeed.
+            if attempt == _FIRST_ATTEMPTS:
+                raise
+
+
+def _is_there(store: ObjectStore, key: str) -> bool:
+    try:
+        store.head(key)
+    except ObjectNotFoundError:
+        return False
+    return True
 
 
 def _columns(schema: pa.Schema) -> str:
