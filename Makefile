@@ -47,4 +47,4 @@ soak: setup ## Run for an hour on real servers and over faults; MINUTES=5 makes 
 	$(BIN)/python -m soak --minutes $(or $(MINUTES),20)
 
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo .hadoop build dist node_modules
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo .hadoop build dist node_modules fuzz-findings

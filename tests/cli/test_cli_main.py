@@ -170,10 +170,8 @@ def test_a_full_disk_is_an_error(run, url, command, json_flag):
 
 
 def test_ctrl_c_exits_with_130(script, tmp_path):
-    log = tmp_path / "_transaction_log"
-    log.mkdir()
-    os.mkfifo(log / f"{0:020d}.json")
-    arguments = [script, "-v", "log", str(tmp_path), "--version", "0"]
+    os.mkfifo(tmp_path / "rows.log")
+    arguments = [script, "-v", "ingest", str(tmp_path / "table"), str(tmp_path / "rows.log"), "--create"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr.readline().startswith(b"debug: ")
         process.send_signal(signal.SIGINT)

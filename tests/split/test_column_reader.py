@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from tests.split.split_examples import KEY, RecordingStore, every_type, open_split, read_rows, store_at, write_split
 
 from indextables.errors import CorruptSplitError, SchemaError
+from indextables.protocol.thrift import binary, i32, i64, list_of, read_list_spans, read_struct, struct
 from indextables.split import encoding, split_file
 from indextables.split.page_table import Pages, PageTable, encode_page_table, find_pages
 from indextables.split.split_file import SplitFile
-from indextables.split.thrift import binary, i32, i64, list_of, read_list_spans, read_struct, struct
 
 NUM_ROWS = 3_000
 

@@ -33,7 +33,7 @@ from indextables.cli.ingest import ingest
 from indextables.cli.log import log
 from indextables.cli.merge import merge
 from indextables.cli.options import read_pairs
-from indextables.cli.output import print_error, printable
+from indextables.cli.output import print_error, print_note, printable
 from indextables.cli.purge import purge
 from indextables.cli.repair import repair
 from indextables.cli.restore import restore
@@ -85,7 +85,7 @@ class _Commands(click.Group):
                 raise
             secrets = _secrets(ctx.params["options"])
             if ctx.params["verbose"]:
-                click.echo(redact("".join(traceback.format_exception(error)), secrets), err=True, nl=False)
+                print_note(redact("".join(traceback.format_exception(error)), secrets).rstrip("\n"))
             _drop_unwritten()
             raise _failure(error, secrets) from error
 

@@ -62,6 +62,7 @@ def print_json(table: pa.Table, *, nulls: bool = True) -> None:
 def print_table(table: pa.Table, columns: Sequence[Column]) -> None:
     """Print a line of titles and a line a row."""
     lines = [[printable(column.text(row)) or _NOTHING for column in columns] for row in rows(table)]
+    columns = [column._replace(title=printable(column.title)) for column in columns]
     widths = [max(map(cell_len, cells)) for cells in zip([column.title for column in columns], *lines, strict=True)]
     if sys.stdout.isatty():
         _print_rich(lines, columns, widths)
@@ -174,7 +175,7 @@ def _print_rich(lines: Iterable[Sequence[str]], columns: Sequence[Column], width
     shown = RichTable(box=None, padding=(0, len(_GAP), 0, 0), pad_edge=False)
     for column in columns:
         shown.add_column(
-            column.title,
+            Text(column.title),
             justify="right" if column.right else "left",
             no_wrap=fits and not column.fold,
             overflow="fold",

@@ -62,7 +62,10 @@ def parse_predicate(text: str) -> Predicate:
 
 def parse_tokens(text: str, tokens: list[Token]) -> Predicate:
     """The predicate that some words of a longer text spell, the last of which is an end mark."""
-    return _Parser(text, tokens).parse()
+    try:
+        return _Parser(text, tokens).parse()
+    except RecursionError as error:  # a caller may itself stand deep
+        raise QueryError("cannot read the predicate because it is nested too deeply", hint=_SUPPORTED) from error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

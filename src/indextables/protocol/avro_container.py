@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from indextables.protocol.compression import compress_block, decompress_block
+from indextables.protocol.compression import check_block, compress_block, decompress_block
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -98,6 +98,13 @@ def blocks(data: bytes, header: Header) -> Iterator[Block]:
 def num_records(data: bytes) -> int:
     """How many records a whole file says it holds."""
     return sum(block.num_records for block in blocks(data, decode_header(data)))
+
+
+def check_bodies(data: bytes) -> None:
+    """Refuse a file whose blocks unpack to more than they may."""
+    header = decode_header(data)
+    for block in blocks(data, header):
+        check_block(block.packed, header.codec)
 
 
 def plain_body(block: Block, header: Header) -> bytes:

@@ -7,6 +7,7 @@ zstd. Every refusal is a `ValueError` that says why; the caller knows which file
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ _PLAIN_BYTES_ALWAYS_ALLOWED = 128 << 20
 _MAX_RATIO = 200
 _MAX_GZIP_MEMBERS = 1000
 _CRC_BYTES = 4
+_PIECE_BYTES = 1 << 20
 
 
 def gzip_text(text: bytes) -> bytes:
@@ -70,6 +72,15 @@ def decompress_block(body: bytes, codec: str) -> bytes:
     raise ValueError(f"its codec `{codec[:40]}` is unknown")
 
 
+def check_block(body: bytes, codec: str) -> None:
+    """Refuse a block that unpacks to too much, without ever holding it whole."""
+    if codec == "zstandard":
+        for _ in _unzstd_pieces(body, plain_limit(len(body))):
+            pass
+    else:
+        decompress_block(body, codec)
+
+
 def plain_limit(num_packed_bytes: int) -> int:
     """How much that many packed bytes may become."""
     return max(_PLAIN_BYTES_ALWAYS_ALLOWED, num_packed_bytes * _MAX_RATIO)
@@ -113,7 +124,7 @@ def _unsnap(body: bytes, limit: int) -> bytes:
             break
     _check_limit(limit - size)
     try:
-        plain = bytes(pa.Codec("snappy").decompress(packed, size, asbytes=True))
+        plain = bytes(pa.Codec("snappy").decompress(packed, size))
     except (pa.ArrowException, OSError) as error:
         raise ValueError("a block is no snappy data") from error
     if zlib.crc32(plain).to_bytes(_CRC_BYTES, "big") != checksum:
@@ -122,13 +133,19 @@ def _unsnap(body: bytes, limit: int) -> bytes:
 
 
 def _unzstd(body: bytes, limit: int) -> bytes:
+    return b"".join(map(bytes, _unzstd_pieces(body, limit)))
+
+
+def _unzstd_pieces(body: bytes, limit: int) -> Iterator[pa.Buffer]:
+    """The plain bytes piece by piece. As buffers: Arrow never frees the bytes into which it fails to unpack."""
     try:
         with pa.CompressedInputStream(pa.BufferReader(body), "zstd") as stream:
-            plain = bytes(stream.read(limit + 1))
+            while piece := stream.read_buffer(_PIECE_BYTES):
+                limit -= len(piece)
+                _check_limit(limit)
+                yield piece
     except (pa.ArrowException, OSError) as error:
         raise ValueError("a block is no zstd data") from error
-    _check_limit(limit - len(plain))
-    return plain
 
 
 def _check_limit(left: int) -> None:

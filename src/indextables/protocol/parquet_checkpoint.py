@@ -8,7 +8,7 @@ held against the bytes before anything is decoded. Paths are relative to the tab
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from indextables.errors import CheckpointCorruptionError, CheckpointWriteError
+from indextables.protocol import thrift
 from indextables.protocol.actions import Count, Format, Long, Metadata, Protocol
 from indextables.protocol.checkpoint_content import (
     CheckpointContent,
@@ -72,6 +73,11 @@ _SCHEMA = pa.schema(
 _ROWS_AT_ONCE = 1024
 _ROWS_ALWAYS_ALLOWED = 100_000
 _MAX_THRIFT_BYTES = 64 << 20
+# Fields of Parquet's footer and of the header of a page, by their numbers.
+_ROW_GROUPS, _CHUNKS, _CHUNK_METADATA = 4, 1, 3
+_NUM_VALUES, _CHUNK_BYTES, _DATA_PAGE, _DICTIONARY_PAGE = 5, 7, 9, 11
+_PLAIN_BYTES, _PACKED_BYTES = 2, 3
+_TRAILER_BYTES = 8
 _CODECS = ("none", "snappy", "zstd", "gzip", "lz4", "brotli")
 
 
@@ -239,17 +245,59 @@ def _decode_rows(data: bytes) -> Any:
         num_rows = file.metadata.num_rows
         if num_rows > max(_ROWS_ALWAYS_ALLOWED, len(data)):
             raise ValueError(f"it announces {num_rows} rows in {len(data)} bytes")
-        if _ACTION_TYPE.name not in file.schema_arrow.names:
+        names = file.schema_arrow.names
+        if _ACTION_TYPE.name not in names:
             raise ValueError(f"it has no column `{_ACTION_TYPE.name}`")
+        columns = [name for name in _SCHEMA.names if name in names]
+        if doubled := [name for name in columns if names.count(name) > 1]:
+            raise ValueError(f"it has several columns `{doubled[0]}`")
         left = plain_limit(len(data))
+        largest = _largest_page(data, left)
         batches = []
-        columns = [name for name in _SCHEMA.names if name in file.schema_arrow.names]
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+        # A page may hold one long value that all rows name.
+        for batch in file.iter_batches(max(1, min(_ROWS_AT_ONCE, left // largest)), columns=columns):
             batches.append(batch)
             left -= batch.nbytes
             if left < 0:
                 raise ValueError("it unpacks to more than any checkpoint would")
         return pa.Table.from_batches(batches, file.schema_arrow.empty_table().select(columns).schema)
+
+
+def _largest_page(data: bytes, limit: int) -> int:
+    """How much the largest page unpacks to; `ValueError` where all together unpack to more than the limit. Pages say so
+    themselves, before each is unpacked. The footer is read here, as Arrow aborts on one that contradicts itself."""
+    footer, _ = thrift.read_struct(data[-_TRAILER_BYTES - int.from_bytes(data[-_TRAILER_BYTES:-4], "little") :])
+    largest, total = 1, 0
+    for start, end in _column_places(footer):
+        for size in _page_sizes(data, start, end):
+            largest, total = max(largest, size), total + size
+            if total > limit:
+                raise ValueError("it unpacks to more than any checkpoint would")
+    return largest
+
+
+def _column_places(footer: Mapping[int, Any]) -> list[tuple[int, int]]:
+    """Where each column of each row group stands. Of one without values Arrow reads nothing: it may stand anywhere."""
+    try:
+        columns = [chunk[_CHUNK_METADATA] for group in footer[_ROW_GROUPS] for chunk in group[_CHUNKS]]
+        columns = [column for column in columns if column[_NUM_VALUES] != 0]
+        starts = [min(column[_DATA_PAGE], column.get(_DICTIONARY_PAGE) or column[_DATA_PAGE]) for column in columns]
+        return [(start, start + column[_CHUNK_BYTES]) for start, column in zip(starts, columns, strict=True)]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("its footer cannot be understood") from error
+
+
+def _page_sizes(data: bytes, start: int, end: int) -> Iterator[int]:
+    """What each page of a column says that it unpacks to."""
+    if not 0 < start <= end <= len(data):
+        raise ValueError("a column of it stands outside of it")
+    while start < end:
+        header, start = thrift.read_struct(data, start)
+        plain, packed = header.get(_PLAIN_BYTES), header.get(_PACKED_BYTES)
+        if not isinstance(plain, int) or not isinstance(packed, int) or plain < 0 or packed < 0:
+            raise ValueError("the header of a page cannot be understood")
+        yield plain
+        start += packed
 
 
 def _content(tables: Sequence[Any], version: int, table: Location) -> CheckpointContent:

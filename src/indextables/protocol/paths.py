@@ -16,12 +16,15 @@ from indextables.store.url import Location, has_scheme, parse_location
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^<>|]")
 _NOT_A_NAME = frozenset({"", "."})
+_MOST_CHARACTERS = 4096  # no store has longer keys, and no file system longer paths
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _SCHEME_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def normalize_path(path: str, table: Location) -> str:
     """The path relative to the table root. `ValueError` says why it is refused."""
+    if len(path) > _MOST_CHARACTERS:
+        raise ValueError(f"it is {len(path)} characters long, and no store has names of over {_MOST_CHARACTERS}")
     if ".." in path and ".." in path.split("/"):
         raise ValueError("it leaves the table, or might, by a `..` segment")
     if path.startswith("/") or (":" in path and has_scheme(path)):

@@ -13,6 +13,7 @@ from indextables.errors import ConfigError
 from indextables.ops.added_rows import Position
 
 BEGINNING = {"position": "beginning"}
+_LONGEST_QUOTE = 200
 
 
 class StreamOffset(NamedTuple):
@@ -27,9 +28,9 @@ class StreamOffset(NamedTuple):
         """An offset that Spark gives back."""
         try:
             return cls(str(offset["tableId"]), _position(offset["begin"]), _position(offset["position"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConfigError(
-                f"cannot go on with a stream because `{dict(offset)}` is no offset of a table",
+                f"cannot go on with a stream because `{str(offset)[:_LONGEST_QUOTE]}` is no offset of a table",
                 hint="its checkpoint is of another source: start with another `checkpointLocation`",
             ) from error
 

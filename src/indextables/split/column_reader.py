@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from indextables.split import thrift
+from indextables.protocol import thrift
 from indextables.split.layout import MAGIC, check_crc, corrupt
 from indextables.split.page_table import Pages, PageTable
 from indextables.split.taking import cast_values, take_values
@@ -178,7 +178,7 @@ class ColumnReader:
             return file.read(use_threads=False).column(0)
         except pa.ArrowMemoryError:
             raise
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
             raise corrupt(self._key, f"its rows cannot be decoded ({error})") from error
 
     def _looked_up_later(self, picks: Sequence[Pick]) -> list[str] | None:
@@ -269,8 +269,11 @@ def schema_elements(footer: memoryview, key: str) -> list[list[SchemaElement]]:
         column = [element]
         missing = element.fields.get(_NUM_CHILDREN, 0)
         while missing:
-            column.append(next(elements))
-            missing += column[-1].fields.get(_NUM_CHILDREN, 0) - 1
+            child = next(elements, None)
+            if child is None:
+                raise corrupt(key, "its Parquet footer cannot be understood (a column lacks a child)")
+            column.append(child)
+            missing += child.fields.get(_NUM_CHILDREN, 0) - 1
         columns.append(column)
     return columns
 

@@ -117,7 +117,7 @@ def _take_index(split: SplitFile, directory: str) -> tuple[dict[str, Any], dict[
             meta = msgspec.json.decode(file.read(), type=dict[str, Any])
         entries = {str(entry["segment_id"]).replace("-", ""): entry for entry in meta["segments"]}
         counts = {name: entry["max_doc"] for name, entry in entries.items()}
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, RecursionError) as error:
         raise corrupt(split.key, f"the `{META}` of its index cannot be understood ({error!r})") from error
     if counts != {segment.name: segment.num_rows for segment in split.directory.segments}:
         raise corrupt(split.key, "the segments of its index are not those that its directory names")

@@ -111,6 +111,8 @@ def decode_directory(text: bytes | str, key: str) -> Directory:
             raise corrupt(key, f"its layout version is `{version}`, and this library knows `{LAYOUT_VERSION}`")
         directory = _decoder.decode(text)
         _id_bytes(directory.split_id)
+    except RecursionError as error:
+        raise corrupt(key, "its directory is nested too deeply") from error
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise corrupt(key, f"its directory cannot be understood ({error})") from error
     _check_counts(directory, key)

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from indextables.errors import SchemaError
+from indextables.protocol.thrift import read_struct
 from indextables.split.layout import MAGIC
-from indextables.split.thrift import read_struct
 
 _WORD = 4
 _MOST = (1 << 32) - 1

@@ -19,7 +19,7 @@ import tantivy
 from indextables.errors import CorruptSplitError
 from indextables.split.fields import FieldMap, IndexField
 from indextables.split.index_cache import IndexCache
-from indextables.split.indexing import make_schema, open_index
+from indextables.split.indexing import engine_errors, make_schema, open_index
 from indextables.split.query import compile_query
 from indextables.split.query.needed import may_match
 from indextables.split.query.tree import All, Node
@@ -57,7 +57,9 @@ class SplitSearcher:
             return pa.array([], pa.uint64())
         index = self._opened()
         # Where all scores are the same, the engine's order is that of segments and documents.
-        found = index.searcher.search(tantivy.Query.const_score_query(query, 1.0), index.at_most(limit), count=False)
+        with self._engine_errors():
+            flat = tantivy.Query.const_score_query(query, 1.0)
+            found = index.searcher.search(flat, index.at_most(limit), count=False)
         return index.rows(found.hits)
 
     def best(self, tree: Node, text: str = "", *, limit: int | None = None) -> Hits:
@@ -66,7 +68,8 @@ class SplitSearcher:
         if self._is_ruled_out(tree):
             return Hits(pa.array([], pa.uint64()), pa.array([], pa.float32()))
         index = self._opened()
-        hits = index.searcher.search(query, index.at_most(limit), count=False).hits
+        with self._engine_errors():
+            hits = index.searcher.search(query, index.at_most(limit), count=False).hits
         return Hits(index.rows(hits), pa.array([score for score, _ in hits], pa.float32()))
 
     def count(self, tree: Node, text: str = "") -> int:
@@ -74,7 +77,9 @@ class SplitSearcher:
         query = self._compile(tree, text)
         if self._is_ruled_out(tree):
             return 0
-        found: Any = self._opened().searcher.search(query, 1)
+        index = self._opened()
+        with self._engine_errors():
+            found: Any = index.searcher.search(query, 1)
         return int(found.count)
 
     def aggregate(self, tree: Node | None, text: str, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -84,10 +89,11 @@ class SplitSearcher:
         if tree is not None and self._is_ruled_out(tree):
             return None
         searcher = self._opened().searcher
-        try:
-            return dict(searcher.aggregate(query, dict(wanted)))
-        except ValueError:
-            return None
+        with self._engine_errors():
+            try:
+                return dict(searcher.aggregate(query, dict(wanted)))
+            except ValueError:
+                return None
 
     def is_ruled_out(self, tree: Node, text: str = "") -> bool:
         """Whether the split surely holds no row that a query finds, without its index."""
@@ -108,6 +114,10 @@ class SplitSearcher:
     def let_go(self) -> None:
         """Close the index once nobody uses it; the next query opens it again."""
         self._index = None
+
+    def _engine_errors(self) -> contextlib.AbstractContextManager[None]:
+        """A split can be forged: then the engine may fail on an index whose checksums all fit."""
+        return engine_errors(f"search the split `{self.split.key}`", CorruptSplitError)
 
     def _compile(self, tree: Node, text: str) -> tantivy.Query:
         """Before anything else: what is wrong with a query does not depend on what a split holds."""
@@ -156,7 +166,8 @@ class _OpenIndex:
                 extract = functools.partial(index_again, split, fields)
                 place = held.enter_context(cache.directory(f"{identity}:{engine()}", extract))
                 self._first_rows = first_rows(place)
-            self.searcher = open_index(place, fields).searcher()
+            with engine_errors(f"search the split `{split.key}`", CorruptSplitError):
+                self.searcher = open_index(place, fields).searcher()
             self._check(split)
             weakref.finalize(self, held.pop_all().close)
 

@@ -1,9 +1,9 @@
 """Reading manifests of any writer without trusting them: a decoder that spins or bursts is ended, never waited for.
 
-What carries a hash of ours is verified first and decoded here. Everything else is decoded in a process of its own,
-which has a time limit and a memory limit; when it exceeds either, the file counts as damaged. That process is started
-at the first need, kept for the next one, and ends with this one. It is plain `python -c`, not `multiprocessing`, which
-would run the caller's main module again.
+What carries a hash of ours is verified first and decoded here, within the same time. Everything else is decoded in a
+process of its own, which has a time limit and a memory limit; when it exceeds either, the file counts as damaged. That
+process is started at the first need, kept for the next one, and ends with this one. It is plain `python -c`, not
+`multiprocessing`, which would run the caller's main module again.
 
 The decoder of manifests keeps threads, and a fork copies none of them: a process that was forked after its parent had
 decoded hangs at its first manifest. So it leaves all decoding to the other process.
@@ -25,7 +25,7 @@ import msgspec
 import pyarrow as pa
 
 from indextables.errors import CheckpointCorruptionError, CheckpointError, ProtocolError
-from indextables.protocol import file_entry, state_manifest
+from indextables.protocol import avro_container, file_entry, state_manifest
 from indextables.protocol.avro_container import MAGIC
 from indextables.protocol.state_manifest import StateManifest
 from indextables.state.guarded_worker import Answer, Pipe, Request, read_frame, write_frame
@@ -60,9 +60,10 @@ def read_manifest(path: str, key: str, *, timeout_seconds: float, columns: Seque
             data = file.read()
         file_entry.verify_manifest(key, data)
         if file_entry.has_our_schema(data):
+            _check_bodies(data, key)
             del data
             _used_decoder = True
-            return file_entry.decode_manifest(path, key, columns=columns)
+            return _decode_in_time(path, key, columns, timeout_seconds)
     return decode_foreign_manifest(path, key, timeout_seconds=timeout_seconds)
 
 
@@ -97,10 +98,7 @@ class _Guard:
             process = self._running()
             answer = self._exchange(process, request, request.timeout_seconds)
             if answer is None:
-                raise CheckpointCorruptionError(
-                    f"cannot read `{request.key}` because it cannot be decoded within "
-                    f"{request.timeout_seconds:g} seconds and the memory that a manifest may take"
-                )
+                raise _too_much(request.key, request.timeout_seconds)
         if answer.error is None:
             return answer.payload
         raise (ProtocolError if answer.kind == "protocol" else CheckpointCorruptionError)(answer.error)
@@ -174,6 +172,42 @@ class _Guard:
             process.kill()
             process.wait()
             _close_pipes(process)
+
+
+def _check_bodies(data: bytes, key: str) -> None:
+    """A hash is no proof against somebody who makes the file for it: its blocks may still be bombs."""
+    try:
+        avro_container.check_bodies(data)
+    except ValueError as error:
+        raise CheckpointCorruptionError(f"cannot read `{key}` because {error}") from error
+
+
+def _decode_in_time(path: str, key: str, columns: Sequence[str] | None, timeout_seconds: float) -> pa.Table:
+    """Decode in a thread that is left behind where it finds no end, as on a block that holds more than it says."""
+    answers: list[pa.Table | BaseException] = []
+
+    def decode() -> None:
+        try:
+            answers.append(file_entry.decode_manifest(path, key, columns=columns))
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+            answers.append(error)
+
+    thread = threading.Thread(target=decode, name="indextables-manifest-decoding", daemon=True)
+    thread.start()
+    thread.join(timeout_seconds)
+    if not answers:
+        raise _too_much(key, timeout_seconds)
+    (answer,) = answers
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _too_much(key: str, timeout_seconds: float) -> CheckpointCorruptionError:
+    return CheckpointCorruptionError(
+        f"cannot read `{key}` because it cannot be decoded within {timeout_seconds:g} seconds and the memory that a "
+        "manifest may take"
+    )
 
 
 def _close_pipes(process: subprocess.Popen[bytes]) -> None:

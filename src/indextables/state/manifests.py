@@ -130,7 +130,10 @@ class ManifestReader:
     def _on_disk(self, key: str) -> Iterator[str]:
         """A path of local disk that holds the manifest."""
         if self._store.location.family == "file":
-            yield f"{self._store.location.path}/{key}"
+            path = f"{self._store.location.path}/{key}"
+            if not os.path.isfile(path):  # a pipe or a device may have no end
+                raise FileNotFoundError(path)
+            yield path
             return
         data = self._store.get(key)
         with tempfile.TemporaryDirectory(prefix="indextables-") as directory:

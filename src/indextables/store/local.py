@@ -34,6 +34,7 @@ _TEMPORARY_SUFFIX = ".tmp"
 _COPY_CHUNK_BYTES = 8 << 20
 _MOST_HELD_DIRECTORIES = 10_000
 _PAGE = 1000
+_READ = os.O_RDONLY | os.O_NONBLOCK  # to open a pipe would else wait for whoever writes to it
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -76,9 +77,9 @@ class LocalStore:
 
     def get(self, key: str, *, e_tag: str | None = None) -> bytes:
         with _storage_errors("read", key):
-            handle = os.open(self._path(key), os.O_RDONLY)
+            handle = os.open(self._path(key), _READ)
             try:
-                facts = os.fstat(handle)
+                facts = _facts_of_file(handle)
                 if e_tag is not None and _meta(key, facts).e_tag != e_tag:
                     raise FileNotFoundError(errno.ENOENT, "another file is there")
                 return _read_all(handle, facts.st_size)
@@ -94,8 +95,9 @@ class LocalStore:
         if all(start == end for start, end in ranges):
             return [b"" for _ in ranges]
         with _storage_errors("read", key):
-            handle = os.open(self._path(key), os.O_RDONLY)
+            handle = os.open(self._path(key), _READ)
             try:
+                _facts_of_file(handle)
                 return [_read_exactly(handle, key, start, end) for start, end in ranges]
             finally:
                 os.close(handle)
@@ -125,6 +127,7 @@ class LocalStore:
 
     def delete(self, key: str, *, with_directory: bool = False) -> None:
         with _storage_errors("delete", key), contextlib.suppress(*_NOTHING_THERE):
+            self._check_inside(key)
             self._disk.unlink(self._path(key))
         if with_directory:
             self._disk.remove_directory(os.path.dirname(self._path(key)))
@@ -137,6 +140,13 @@ class LocalStore:
         if _is_hidden(key.rpartition("/")[2]):
             raise StorageError(f"cannot use the key `{key!a}` because such names are kept for temporary files")
         return f"{self._root}/{check_key(key)}"
+
+    def _check_inside(self, key: str) -> None:
+        """Refuse to delete through a link that leads out of the table: what lies there is not its own."""
+        root = os.path.realpath(self._root)
+        directory = os.path.realpath(os.path.dirname(self._path(key)))
+        if directory != root and not directory.startswith(root.rstrip("/") + "/"):
+            raise StorageRefusedError(f"cannot delete `{key}` because a link on its way leads out of the table")
 
     def _directory(self, key: str) -> str:
         return f"{self._root}/{key}" if key else self._root
@@ -295,6 +305,14 @@ def _stat(path: str) -> os.stat_result | None:
         if error.errno in _GONE:
             return None
         raise
+
+
+def _facts_of_file(handle: int) -> os.stat_result:
+    """The facts of an open file. A device or a pipe, which may have no end, is none; nor is a directory."""
+    facts = os.fstat(handle)
+    if not stat.S_ISREG(facts.st_mode):
+        raise FileNotFoundError(errno.ENOENT, "not a file")
+    return facts
 
 
 def _meta(key: str, facts: os.stat_result) -> ObjectMeta:

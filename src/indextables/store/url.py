@@ -167,4 +167,11 @@ def _account(text: str, domain: str) -> str:
 
 def _without_userinfo(text: str) -> str:
     """The text without what stands before its last `@`: a secret key in a URL may hold slashes."""
-    return re.sub(r"(:/*)(?!/).*@", r"\1***@", text, flags=re.DOTALL)
+    before, at, rest = text.rpartition("@")
+    colon = before.find(":")
+    if not at or colon < 0:
+        return text
+    end = colon + 1
+    while before.startswith("/", end):
+        end += 1
+    return f"{before[:end]}***@{rest}"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 _LONG_LIST = 15
 _MAX_DEPTH = 32
+_MAX_SHIFT = 63
 _SHORT = [bytes([value]) for value in range(0x80)]
 
 
@@ -122,6 +123,8 @@ def _read_value(data: Any, position: int, kind: int, depth: int) -> tuple[Any, i
 
 
 def _read_list(data: Any, position: int, depth: int) -> tuple[list[Any], int]:
+    if depth > _MAX_DEPTH:
+        raise ValueError("a header is nested too deeply")
     length, kind, position = _read_list_head(data, position)
     found = []
     for _ in range(length):
@@ -150,6 +153,8 @@ def _read_unsigned(data: Any, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
+        if shift > _MAX_SHIFT:
+            raise ValueError("a number in a header has no end")
 
 
 def _read_signed(data: Any, position: int) -> tuple[int, int]:
