@@ -179,8 +179,8 @@ def test_a_default_is_a_good_value(setting: Setting[object]):
 @every_setting
 def test_everything_about_storage_belongs_to_the_host(setting: Setting[object]):
     storage = setting.key.split(".")[0] in ("aws", "azure", "gcs", "hdfs", "store")
-    local_path = setting.key in ("cache.disk.path", "indexWriter.tempDirectoryPath")
-    assert setting.host_only == (storage or local_path)
+    local_disk = setting.key in ("cache.disk.path", "cache.disk.maxSize", "indexWriter.tempDirectoryPath")
+    assert setting.host_only == (storage or local_disk)
 
 
 def test_the_secrets_are_secret():

@@ -88,10 +88,14 @@ def ratio(key: str, meaning: str, *, default: float) -> Setting[float]:
     return Setting(key, Float(0, 1), default, meaning)
 
 
-def size(key: str, meaning: str, *, default: str, low: str = "1", high: str | None = None) -> Setting[int]:
+def size(
+    key: str, meaning: str, *, default: str, low: str = "1", high: str | None = None, host_only: bool = False
+) -> Setting[int]:
     """A setting in bytes, whose default and bounds are written as sizes."""
     parse = Size().read
-    return Setting(key, Size(parse(low), None if high is None else parse(high)), parse(default), meaning)
+    return Setting(
+        key, Size(parse(low), None if high is None else parse(high)), parse(default), meaning, host_only=host_only
+    )
 
 
 def duration(

@@ -272,7 +272,9 @@ CACHE_DISK_PATH = Setting[str | None](
     "Directory of that cache; `auto` lies in the user's cache directory.",
     host_only=True,
 )
-CACHE_DISK_MAX_SIZE = size("cache.disk.maxSize", "Bytes that the cache may take.", default="10G", low="0")
+CACHE_DISK_MAX_SIZE = size(
+    "cache.disk.maxSize", "Bytes that the cache may take.", default="10G", low="0", host_only=True
+)
 
 # Indexing
 
