@@ -239,8 +239,8 @@ def _travel(world: World, book: Book, log: it.TransactionLog, version: int) -> N
 def cleaner(world: World, name: str, num_rounds: int, *, truncates: bool):
     """An actor that writes states and cleans versions up: the rules of automatic clean-up, or of a truncation.
 
-    Automatic: up to the second-newest state, an hour old at least. Truncation: all but the newest version, and old
-    states too. Both go upwards.
+    Automatic: up to the second-newest state, an hour old at least. Truncation: everything before the newest state, and
+    old states too; the version of that state stays, as it does in the product. Both go upwards.
     """
 
     def run() -> None:
@@ -269,7 +269,7 @@ def _clean_up(world: World, store, *, truncates: bool) -> None:
     versions = sorted(at for key in keys if (at := parse_version_key(key)) is not None)
     if not versions or len(states) < (1 if truncates else 2):
         return
-    bound = states[-1] + 1 if truncates else states[-2]
+    bound = states[-1] if truncates else states[-2]
     for version in versions[:-1]:
         old_enough = world.clock.now_ms() - world.modified_ms[version_key(version)] > _FLOOR_MS
         if version >= bound or not (truncates or old_enough):

@@ -1,18 +1,19 @@
-"""Who lives with real rows: writers of splits, and those who merge, purge, truncate, restore and drop.
+"""Who lives with rows: writers of splits, readers, and those who merge, purge, truncate, restore, drop and check.
 
-Every split that was ever put is remembered, so that the rows of any version are known whatever became of its files.
+Splits are real or tiny, as the history wants it. Every split that was ever put is remembered, so that the rows of any
+version are known whatever became of its files.
 """
 
 from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.simulator.actors import OPTIONS, open_log
+from tests.simulator.tiny import SHELVES, decode, is_tiny, rows, shelf_of
 from tests.simulator.world import World
 
 import indextables as it
@@ -24,13 +25,15 @@ from indextables.errors import (
     RetentionError,
     StorageError,
 )
-from indextables.ops.workers import InlineWorkers, working_with
+from indextables.ops.added_rows import Position
+from indextables.ops.fsck import fsck
+from indextables.ops.repair import repair_log
+from indextables.ops.split_rows import commit_splits, write_splits
+from indextables.ops.write import append, overwrite
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.version_file import commit_info
 from indextables.store.faulty import Fault, ProcessDied
 
-SCHEMA = pa.schema([("id", pa.int64()), ("shelf", pa.int32()), ("message", pa.string())])
-SHELVES = (1, 2, None)
 MAINTAINED = {
     **OPTIONS,
     "indexWriter.heapSize": "15M",
@@ -39,8 +42,17 @@ MAINTAINED = {
     "logRetention.duration": "1d",
 }
 RETENTION = "24 hours"
+FORMATS = ["avro", "avro", "avro", "avro", "json", "parquet"]
 DAY_SECONDS = 24 * 3600.0
-_EXPECTED = (StorageError, CommitConflictError, CommitStateUnknownError, RetentionError, CheckpointError)
+# A purge that meets a truncation may say that the log cannot be read whole. Whether it can is looked at in the end.
+_EXPECTED = (
+    StorageError,
+    CommitConflictError,
+    CommitStateUnknownError,
+    RetentionError,
+    CheckpointError,
+    CorruptLogError,
+)
 Rows = Counter[int]
 
 
@@ -54,6 +66,20 @@ class Written(msgspec.Struct):
     version: int | None = None
 
 
+class Followed:
+    """What the checkpoint of a query holds that follows the table, and what its sink was given by each batch.
+
+    `begin` is where it began, `position` how far it came, `planned` the batch that is under way.
+    """
+
+    def __init__(self) -> None:
+        self.begin: Position | None = None
+        self.position: Position | None = None
+        self.planned: tuple[Position, Position] | None = None
+        self.sink: list[Rows] = []
+        self.is_cut_off = False
+
+
 class Diary:
     """What all actors did, and what readers saw."""
 
@@ -61,6 +87,7 @@ class Diary:
         self.written: list[Written] = []
         self.done: Counter[str] = Counter()
         self.seen: list[tuple[int, Rows]] = []
+        self.followed: list[Followed] = []
         self._next = 0
 
     def fresh(self, shelf_at: int, count: int) -> tuple[int, ...]:
@@ -68,10 +95,6 @@ class Diary:
         numbers = range(self._next, self._next + count)
         self._next += count
         return tuple(3 * number + shelf_at for number in numbers)
-
-
-def shelf_of(row: int) -> int | None:
-    return SHELVES[row % 3]
 
 
 def where(shelf: int | None) -> str:
@@ -87,27 +110,30 @@ def ids_of(table: it.Table) -> Rows:
     return Counter(table.search(columns=["id"])["id"].to_pylist())
 
 
-def rows(ids: Sequence[int]) -> pa.Table:
-    columns = {"id": list(ids), "shelf": [shelf_of(row) for row in ids], "message": [f"row {row}" for row in ids]}
-    return pa.table(columns, SCHEMA)
+def _append(log: it.TransactionLog, ids: tuple[int, ...]) -> int:
+    return append(log, rows(ids))
 
 
-def _append(table: it.Table, ids: tuple[int, ...]) -> int:
-    return table.append(rows(ids))
+def _overwrite(log: it.TransactionLog, ids: tuple[int, ...]) -> int:
+    return overwrite(log, rows(ids))
 
 
-def _overwrite(table: it.Table, ids: tuple[int, ...]) -> int:
-    return table.overwrite(rows(ids))
+def _overwrite_shelf(log: it.TransactionLog, ids: tuple[int, ...]) -> int:
+    return overwrite(log, rows(ids), where=where(shelf_of(ids[0])))
 
 
-def _overwrite_shelf(table: it.Table, ids: tuple[int, ...]) -> int:
-    return table.overwrite(rows(ids), where=where(shelf_of(ids[0])))
+def _overwrite_partitions(log: it.TransactionLog, ids: tuple[int, ...]) -> int:
+    """A dynamic overwrite, as Spark asks for it."""
+    head, store = log.reader.head()[1], log.reader.store
+    adds = write_splits(store, head, log.config, rows(ids).to_batches())
+    return commit_splits(store, adds, lambda: log.overwrite_files(adds, dynamic=True, made_for=head))
 
 
-WRITES: dict[str, Callable[[it.Table, tuple[int, ...]], int]] = {
+WRITES: dict[str, Callable[[it.TransactionLog, tuple[int, ...]], int]] = {
     "append": _append,
     "overwrite": _overwrite,
     "overwrite where": _overwrite_shelf,
+    "overwrite partitions": _overwrite_partitions,
 }
 
 
@@ -115,26 +141,33 @@ def writer(world: World, diary: Diary, name: str, num_writes: int, kinds: Sequen
     """An actor that writes rows, one split after the other."""
 
     def run() -> None:
-        table = None
+        log = None
         for _ in range(num_writes):
             world.wait(world.random.choice([0.01, 60.0, DAY_SECONDS / 2]))
-            kind = world.random.choice(kinds)
-            entry = Written(name, kind, diary.fresh(world.random.randrange(3), world.random.randint(1, 3)))
-            diary.written.append(entry)
+            entry = begin_write(world, diary, name, world.random.choice(kinds))
             try:
-                table = table or open_table(world, name)
-                entry.version = WRITES[kind](table, entry.ids)
+                log = log or open_log(world, world.store(name))
+                entry.version = WRITES[entry.kind](log, entry.ids)
                 entry.told = "acknowledged"
             except CommitConflictError:
                 entry.told = "conflict"
             except CommitStateUnknownError:
                 entry.told = "unknown"
             except (StorageError, CorruptLogError) as error:
-                # The commit may have been acknowledged, and the reading after it have failed.
                 entry.told = f"failed: {error.message[:80]}"
-            world.trace.append(f"{world.clock.seconds:.3f} {name}: {kind} {entry.ids}: {entry.told} {entry.version}")
+            world.say(f"{name}: {entry.kind} {entry.ids}: {entry.told} {entry.version}")
 
     return run
+
+
+def begin_write(world: World, diary: Diary, name: str, kind: str) -> Written:
+    """New rows that somebody is about to write: on one shelf where the write is about that one, else on some."""
+    num_shelves = 1 if kind == "overwrite where" else world.random.choice([1, 1, 2])
+    shelves = world.random.sample(range(3), num_shelves)
+    ids = [row for shelf_at in shelves for row in diary.fresh(shelf_at, world.random.randint(1, 2))]
+    entry = Written(name, kind, tuple(ids))
+    diary.written.append(entry)
+    return entry
 
 
 def _merge(world: World, table: it.Table) -> None:
@@ -179,14 +212,14 @@ def keeper(world: World, diary: Diary, name: str, num_chores: int, kinds: Sequen
             world.wait(world.random.choice([0.01, 60.0, DAY_SECONDS / 3, 1.2 * DAY_SECONDS]))
             kind = world.random.choice(kinds)
             try:
-                with working_with(InlineWorkers()):
-                    CHORES[kind](world, open_table(world, name))
+                options = {"state.format": world.random.choice(FORMATS)}
+                CHORES[kind](world, open_table(world, name, **options))
                 told = "done"
             except _EXPECTED as error:
                 told = type(error).__name__
-                world.trace.append(f"{world.clock.seconds:.3f} {name}: {error.message[:120]}")
+                world.say(f"{name}: {error.message[:120]}")
             diary.done[f"{kind}: {told}"] += 1
-            world.trace.append(f"{world.clock.seconds:.3f} {name}: {kind}: {told}")
+            world.say(f"{name}: {kind}: {told}")
 
     return run
 
@@ -204,7 +237,7 @@ def everything(world: World, diary: Diary, name: str, num_steps: int, look: Call
             try:
                 step()
             except ProcessDied:
-                world.trace.append(f"{world.clock.seconds:.3f} {name}: died, and starts again")
+                world.say(f"{name}: died, and starts again")
             look()
 
     return run
@@ -229,9 +262,31 @@ def reader(world: World, diary: Diary, name: str, num_reads: int):
     return run
 
 
-def models(world: World, versions: Sequence[tuple]) -> list[Rows]:
+def checker(world: World, diary: Diary, name: str, num_checks: int):
+    """An actor that looks whether the table is whole, while others change it: it is, at every moment."""
+
+    def run() -> None:
+        for _ in range(num_checks):
+            world.wait(world.random.choice([0.01, 60.0, DAY_SECONDS]))
+            log = open_log(world, world.store(name, allowed=set()))
+            if world.random.random() < 0.3:
+                status = repair_log(log, None)["status"][0].as_py()
+                assert status == "VALID", f"a repair that writes nothing says {status}"
+            else:
+                problems = [problem for problem in fsck(log).to_pylist() if problem["severity"] == "error"]
+                assert not problems, f"fsck, while others go on: {problems}"
+            diary.done["check: done"] += 1
+
+    return run
+
+
+def contents_of(world: World) -> dict[str, list[int]]:
+    """The ids in every split that was ever put."""
+    return {key: decode(data) if is_tiny(data) else _ids(data) for key, data in world.splits.items()}
+
+
+def models(contents: Mapping[str, Sequence[int]], versions: Sequence[tuple]) -> list[Rows]:
     """The rows at each version, by the splits that it names; and every version does what its operation says."""
-    contents = {key: _ids(data) for key, data in world.splits.items()}
     live: dict[str, Add] = {}
     found: list[Rows] = []
     for version, actions in enumerate(versions):
@@ -258,6 +313,9 @@ def _expected(info: it.actions.CommitInfo, found: Sequence[Rows], added: Rows) -
     if info.operation == "DROP PARTITIONS" or "predicate" in parameters:
         kept = Counter(row for row in before if where(shelf_of(row)) != parameters["predicate"])
         return kept + added if info.operation == "WRITE" else kept
+    if parameters.get("partitionOverwriteMode") == "dynamic":
+        shelves = {shelf_of(row) for row in added}
+        return Counter(row for row in before if shelf_of(row) not in shelves) + added
     if parameters.get("mode") == "Overwrite":
         return added
     return before + added if parameters.get("mode") == "Append" else before

@@ -6,24 +6,23 @@ who deleted it: what really happened, whatever the actors believe.
 
 from __future__ import annotations
 
-import itertools
 import random
 import threading
 import uuid
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import greenlet
 import msgspec
 from tests.aging import AgingStore
+from tests.simulator.memory import DictStore
 
-from indextables.config import Config
 from indextables.errors import CorruptLogError
-from indextables.protocol.names import parse_version_key
+from indextables.protocol.actions import Add, Metadata, Remove
+from indextables.protocol.horizon import horizon_of
+from indextables.protocol.names import parse_checkpoint_key, parse_version_key
 from indextables.protocol.version_file import decode_version
-from indextables.store import open_store
 from indextables.store.faulty import Call, Fault, FaultyStore, ProcessDied, SharedFate
-
-_worlds = itertools.count()
 
 MAX_STEPS = 20_000
 HOUR_SECONDS = 3600.0
@@ -51,6 +50,8 @@ class Archive(AgingStore):
     def put_if_absent(self, key: str, data: bytes) -> None:
         super().put_if_absent(key, data)
         version = parse_version_key(key)
+        if parse_checkpoint_key(key) is not None:
+            self._world.kept.add(key)
         if version is not None:
             self._world.created.append(Created(version, data, self._actor, self._world.clock.now_ms()))
 
@@ -60,6 +61,8 @@ class Archive(AgingStore):
             self._world.splits[key] = data
 
     def delete(self, key: str, *, with_directory: bool = False) -> None:
+        if key.endswith(".split"):
+            refuse_needed(self._world, key)
         self._inner.delete(key, with_directory=with_directory)
         version = parse_version_key(key)
         who = f"{self._actor}, cleaning up" if self._actor in self._world.sweepers else self._actor
@@ -78,12 +81,45 @@ def lineage(world: World) -> list[tuple]:
     for entry in world.created:
         if entry.deleted_by == entry.creator or entry.version in chosen:
             continue
-        try:
-            chosen[entry.version] = decode_version(entry.payload, entry.version, world.inner.location)
-        except CorruptLogError:
-            continue
+        actions = _decoded(world, entry)
+        if actions is not None:
+            chosen[entry.version] = actions
     assert sorted(chosen) == list(range(len(chosen))), f"the lineage has gaps: {sorted(chosen)}"
     return [chosen[version] for version in range(len(chosen))]
+
+
+def _decoded(world: World, entry: Created) -> tuple | None:
+    if entry.payload not in world.decoded:
+        try:
+            world.decoded[entry.payload] = decode_version(entry.payload, entry.version, world.inner.location)
+        except CorruptLogError:
+            world.decoded[entry.payload] = None
+    return world.decoded[entry.payload]
+
+
+def refuse_needed(world: World, path: str) -> None:
+    """No version from the horizon on may name a split that is deleted, at the moment when it is."""
+    versions = lineage(world)
+    horizon = horizon_of(_configuration(versions))
+    needed = _version_with(versions, path, horizon)
+    assert needed is None, f"{world.current} deletes `{path}`, which version {needed} needs; horizon {horizon}"
+
+
+def _configuration(versions: Sequence[tuple]) -> dict[str, str]:
+    found = (action for actions in reversed(versions) for action in actions if isinstance(action, Metadata))
+    return next(found).configuration
+
+
+def _version_with(versions: Sequence[tuple], path: str, first: int) -> int | None:
+    """A version, this one or one above it, that has a file."""
+    is_live = False
+    for version, actions in enumerate(versions):
+        for action in actions:
+            if isinstance(action, Add | Remove) and action.path == path:
+                is_live = isinstance(action, Add)
+        if is_live and version >= first:
+            return version
+    return None
 
 
 class VirtualClock:
@@ -122,7 +158,10 @@ class World:
         self.modified_ms: dict[str, int] = {}
         self.fate = SharedFate()
         self.created: list[Created] = []
-        self.inner = open_store(f"memory://simulation-{next(_worlds)}/table", Config.resolve())
+        self.inner = DictStore("memory://simulation/table", is_remote=bool(seed % 2))
+        self.decoded: dict[bytes, tuple | None] = {}
+        self.num_calls = 0
+        self.injected: Counter[str] = Counter()
         self._actors: dict[str, greenlet.greenlet] = {}
         self._wakes: dict[str, float] = {}
         self._main = greenlet.getcurrent()
@@ -131,6 +170,7 @@ class World:
         self.options: dict[str, object] = {}
         self.sweepers: set[str] = set()
         self.splits: dict[str, bytes] = {}
+        self.kept: set[str] = set()
 
     def store(self, name: str, allowed: set[Fault] | None = None) -> FaultyStore:
         """A store for one actor. Every call is a place where others may go on."""
@@ -140,6 +180,8 @@ class World:
                 return Fault.NONE  # a part of a split, read beside others: it never changes
             self.wait(0.001)
             fault = self._choose(call, allowed)
+            self.num_calls += 1
+            self.injected[fault.name] += fault is not Fault.NONE
             said = "" if fault is Fault.NONE else f"  [{fault.value}]"
             self.trace.append(f"{self.clock.seconds:.3f} {name}: {call.verb} {call.key[-40:]}{said}")
             return fault
@@ -153,6 +195,10 @@ class World:
             if fault in _POSSIBLE.get(call.verb, _EVERYWHERE) and self.random.random() < probability:
                 return fault
         return Fault.NONE
+
+    def say(self, what: str) -> None:
+        """Note something in the trace."""
+        self.trace.append(f"{self.clock.seconds:.3f} {what}")
 
     def spawn(self, name: str, run: Callable[[], None]) -> None:
         def body() -> None:

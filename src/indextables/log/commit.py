@@ -78,8 +78,9 @@ class Attempt(NamedTuple):
 class Committer:
     """Puts one version. The mark of a version is its transaction id; of version 0, the id in its metadata.
 
-    Once a put has had no clear answer and nothing was there, we are in doubt: it may have been applied later, and even
-    cleaned up. Then only a version that stands in its place proves anything.
+    Once a put has had no clear answer and ours is not there, we are in doubt: it may have been applied later, and even
+    cleaned up, and a writer that slept may have put another one in its place. Then only a version that stands in its
+    place proves anything.
     """
 
     def __init__(self, store: ObjectStore, config: Config, clock: Clock, bases: BaseSource) -> None:
@@ -155,6 +156,8 @@ class Committer:
             self._in_doubt = True
             raise _UnclearError(said.message)
         if mark is not None:
+            is_unclear = refusal is None and not isinstance(said, ObjectExistsError)
+            self._in_doubt = self._in_doubt or (is_unclear and mark != attempt.mark)
             return mark
         if refusal is not None and not self._in_doubt:
             raise refusal
