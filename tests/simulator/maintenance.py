@@ -45,14 +45,7 @@ RETENTION = "24 hours"
 FORMATS = ["avro", "avro", "avro", "avro", "json", "parquet"]
 DAY_SECONDS = 24 * 3600.0
 # A purge that meets a truncation may say that the log cannot be read whole. Whether it can is looked at in the end.
-_EXPECTED = (
-    StorageError,
-    CommitConflictError,
-    CommitStateUnknownError,
-    RetentionError,
-    CheckpointError,
-    CorruptLogError,
-)
+_EXPECTED = (StorageError, CommitConflictError, CommitStateUnknownError, RetentionError, CheckpointError)
 Rows = Counter[int]
 
 

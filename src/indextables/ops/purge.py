@@ -18,7 +18,15 @@ from indextables.log.commit import commit_backoff
 from indextables.log.restoring import MoveHorizon
 from indextables.ops.ages import Age, Ages, delete_probes, store_time_ms
 from indextables.ops.answers import answer_schema, one_row
-from indextables.ops.purge_plan import Decision, OldFile, OldFiles, catch_up, decide, list_old_files
+from indextables.ops.purge_plan import (
+    Decision,
+    OldFile,
+    OldFiles,
+    UnreadVersionError,
+    catch_up,
+    decide,
+    list_old_files,
+)
 from indextables.ops.purge_work import delete_files
 from indextables.ops.reporting import report
 from indextables.protocol.names import LOG_DIRECTORY
@@ -42,6 +50,7 @@ PURGED_SCHEMA = answer_schema(
 )
 _BYTES_PER_MB = 1e6
 _DELETING = "deleting files"
+_READS_OF_LOG = 4
 
 
 def purge(
@@ -151,9 +160,9 @@ class _Purge:
             return decision
 
         retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self._config[settings.TRANSACTION_RETRY_MAX_ATTEMPTS]),
+            stop=self._has_tried_enough,
             wait=commit_backoff(self._config, self._log.clock),
-            retry=tenacity.retry_if_exception_type((_MovedError, ObjectNotFoundError)),
+            retry=tenacity.retry_if_exception_type((_MovedError, ObjectNotFoundError, UnreadVersionError)),
             sleep=self._log.clock.sleep,
             reraise=True,
         )
@@ -164,6 +173,12 @@ class _Purge:
                 f"cannot purge `{self._log.url}` because others were always first to commit",
                 hint="nothing was deleted; run it again, or raise `transaction.retry.maxAttempts`",
             ) from error
+
+    def _has_tried_enough(self, state: tenacity.RetryCallState) -> bool:
+        """A damaged log stays damaged, while one that is cleaned up meanwhile is soon read from a later version."""
+        most = self._config[settings.TRANSACTION_RETRY_MAX_ATTEMPTS]
+        unread = state.outcome is not None and isinstance(state.outcome.exception(), UnreadVersionError)
+        return state.attempt_number >= (min(most, _READS_OF_LOG) if unread else most)
 
     def _commit(self, decision: Decision) -> None:
         if not decision.moves_horizon:

@@ -261,16 +261,22 @@ def _keep_live(reader: LogReader, files: OldFiles, version: int) -> None:
     )(read)
 
 
+class UnreadVersionError(CorruptLogError):
+    """A version that was listed is not there to be read: the log is damaged, or was cleaned up since the listing."""
+
+
 @contextlib.contextmanager
 def _refusing(reader: LogReader) -> Iterator[None]:
     try:
         yield
+    except RetentionError as error:
+        raise _refusal(reader, error.message, UnreadVersionError) from error
     except _UNREADABLE as error:
         raise _refusal(reader, error.message) from error
 
 
-def _refusal(reader: LogReader, why: str) -> CorruptLogError:
-    return CorruptLogError(
+def _refusal(reader: LogReader, why: str, kind: type[CorruptLogError] = CorruptLogError) -> CorruptLogError:
+    return kind(
         f"cannot purge `{reader.url}` because its log cannot be read whole: {why}",
         hint="nothing was deleted; mend the log with `REPAIR INDEXFILES TRANSACTION LOG` first",
     )
