@@ -16,8 +16,8 @@ class AgingStore:
     def __getattr__(self, name):
         return getattr(self._inner, name)
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
-        self._inner.put_if_absent(key, data)
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
+        self._inner.put_if_absent(key, data, once=once)
         self._modified_ms[key] = self._now_ms()
 
     def put(self, key: str, data: bytes) -> None:

@@ -91,7 +91,7 @@ class _Overwriting:
     def __getattr__(self, name):
         return getattr(self._inner, name)
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
         self._inner.put(key, data)
 
 

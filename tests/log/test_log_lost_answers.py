@@ -13,7 +13,7 @@ from tests.servers.proxy import FaultProxy, ProxyFault, ProxyScript, fault_proxy
 
 import indextables as it
 from indextables.config import Config
-from indextables.errors import CommitStateUnknownError, StorageError
+from indextables.errors import CommitStateUnknownError, ObjectExistsError, StorageError
 from indextables.protocol.actions import Add
 from indextables.store import open_store
 from indextables.store.faulty import Call, Fault, FaultyStore, SharedFate
@@ -82,19 +82,30 @@ def added(log: it.TransactionLog) -> list[str]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_commit_survives_every_fault_of_its_put(server, table, fault) -> None:
-    # Without retries inside the client, and with them; a put that timed out it never retries.
-    waits, patient = fault in TIME_OUTS, {**QUICK, "store.timeoutSeconds": 20}
-    for retries in [2] if waits else [0, 2]:
-        before = added(table)
-        with fault_proxy(server.endpoint, on_creates([fault]), late_seconds=60) as proxy:
-            options = {**(QUICK if waits else patient), "store.retry.maxAttempts": retries}
-            log = through(proxy, server, table.url, options)
-            names = [f"{retries}-{number}.split" for number in range(2)]
-            versions = [log.add_files([make_add(name)]) for name in names]
-            proxy.settle()
-            assert proxy.counts[fault] == 1
-        assert versions == [len(before) + 1, len(before) + 2]
-        assert added(table) == [*before, *names]
+    with fault_proxy(server.endpoint, on_creates([fault]), late_seconds=60) as proxy:
+        patient = {} if fault in TIME_OUTS else {"store.timeoutSeconds": 20}
+        log = through(proxy, server, table.url, {**QUICK, **patient})
+        names = [f"{number}.split" for number in range(2)]
+        versions = [log.add_files([make_add(name)]) for name in names]
+        proxy.settle()
+        assert proxy.counts[fault] == 1
+    assert versions == [1, 2]
+    assert added(table) == names
+
+
+def test_a_create_that_is_asked_for_once_is_not_repeated_by_the_client(server) -> None:
+    """An answer to a repetition says nothing of what became of the first try, nor of who came in between."""
+    fault = ProxyFault.APPLIED_ERROR
+    with fault_proxy(server.endpoint, on_creates([fault, fault])) as proxy:
+        options = Config.resolve(options={**server.behind(proxy.endpoint), **QUICK, "store.timeoutSeconds": 20})
+        store = open_store(f"{server.url}/{uuid.uuid4()}", options)
+        with pytest.raises(StorageError) as once:
+            store.put_if_absent("once", b"x", once=True)
+        assert proxy.counts[fault] == 1
+        with pytest.raises(ObjectExistsError):
+            store.put_if_absent("repeated", b"x")
+        assert store.get("once") == store.get("repeated") == b"x"
+    assert not isinstance(once.value, ObjectExistsError)
 
 
 def test_a_put_that_arrives_after_its_writer_gave_up_is_in_the_log_once(server, table) -> None:

@@ -182,10 +182,10 @@ def test_a_checkpoint_that_does_not_verify_is_no_ground_to_delete_anything(table
     """Every checkpoint is damaged right after it was put."""
 
     class Damaging(type(table.store)):
-        def put_if_absent(self, key: str, data: bytes) -> None:
+        def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
             if parse_checkpoint_key(key) is not None:
                 data = data[: len(data) // 2]
-            super().put_if_absent(key, data)
+            super().put_if_absent(key, data, once=once)
 
     store = Damaging(table.inner, table.clock.now_ms, table.modified_ms)
     before = {at: table.content[version_key(at)] for at in versions(table)}

@@ -22,7 +22,7 @@ class DictStore:
         self.is_remote = is_remote
         self.objects: dict[str, tuple[bytes, str]] = {}
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
         if key in self.objects:
             raise ObjectExistsError(f"cannot create `{key}` because it is there")
         self.put(key, data)

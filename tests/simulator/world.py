@@ -47,8 +47,8 @@ class Archive(AgingStore):
         self._world = world
         self._actor = actor
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
-        super().put_if_absent(key, data)
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
+        super().put_if_absent(key, data, once=once)
         version = parse_version_key(key)
         if parse_checkpoint_key(key) is not None:
             self._world.kept.add(key)

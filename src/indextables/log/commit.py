@@ -7,8 +7,8 @@
                                              ├────── nothing there ──────▶ the same put again
                                              └────── cannot be read ─────▶ CommitStateUnknownError
 
-A client retries inside, so a put that says "exists" may be our own, and one that failed may have been applied or may
-yet be. Nothing else is tried while the outcome is open.
+A put that failed may have been applied or may yet be, and one that says "exists" may be our own, where something on the
+way has repeated it; our own client does not. Nothing else is tried while the outcome is open.
 
 A put also succeeds where a version was cleaned away, so a writer that slept must not win an old version. One listing
 after the put shows that ours is the newest, on top of the very file that it was built on: done. Anything else is looked
@@ -138,7 +138,7 @@ class Committer:
         key = version_key(attempt.version)
         refusal: StorageError | None = None
         try:
-            self._store.put_if_absent(key, attempt.payload)
+            self._store.put_if_absent(key, attempt.payload, once=True)
             return attempt.mark
         except ObjectExistsError as error:
             said: StorageError = error

@@ -98,9 +98,9 @@ class CancellableStore:
     def is_remote(self) -> bool:
         return self._inner.is_remote
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
         self._cancellation.check()
-        self._inner.put_if_absent(key, data)
+        self._inner.put_if_absent(key, data, once=once)
 
     def put(self, key: str, data: bytes) -> None:
         self._cancellation.check()

@@ -2,7 +2,8 @@
 
 A store is rooted at one place; keys are relative to it and literal. Every verb raises `StorageError` or one of its
 kinds, and nothing else. `put_if_absent` is the only verb that decides races: it creates the whole object, or raises
-`ObjectExistsError` and changes nothing. Any *other* error of a put leaves open whether it was applied.
+`ObjectExistsError` and changes nothing. Any *other* error of a put leaves open whether it was applied. A client that
+repeats requests may meet its own first try: commits create `once`, and settle what is open by themselves.
 """
 
 from __future__ import annotations
@@ -44,8 +45,12 @@ class ObjectStore(Protocol):
     def is_remote(self) -> bool:
         """Whether a call crosses a network, so that calls are worth making side by side."""
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
-        """Create the object durably and whole, or raise `ObjectExistsError`."""
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
+        """Create the object durably and whole, or raise `ObjectExistsError`.
+
+        `once`: in one request, which is not repeated where its answer is lost. Otherwise an answer may be that of a
+        repetition, long after the first try was applied.
+        """
 
     def put(self, key: str, data: bytes) -> None:
         """Create or replace the object, durably and whole."""

@@ -56,7 +56,7 @@ class CloudStore:
         self.location = location
         self._config = config
         self._lock = threading.Lock()
-        self._made: Any = None
+        self._made: dict[bool, Any] = {}
         self._at_once = config[store_settings.STORE_PARALLELISM]
         self._slots = threading.BoundedSemaphore(self._at_once)
 
@@ -66,9 +66,10 @@ class CloudStore:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location.url!r})"
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
         with self._request("create", key):
-            obstore.put(self._client(), self._checked(key), data, mode="create", use_multipart=False)
+            client = self._client(repeats=not once)
+            obstore.put(client, self._checked(key), data, mode="create", use_multipart=False)
 
     def put(self, key: str, data: bytes) -> None:
         with self._request("write", key):
@@ -150,14 +151,14 @@ class CloudStore:
         """Refuse where calls would hang, before anything is waited for."""
         enter_network(self.location.url)
 
-    def _client(self) -> Any:
+    def _client(self, *, repeats: bool = True) -> Any:
         with self._lock:
-            if self._made is None:
-                self._made = self._build()
-            return self._made
+            if repeats not in self._made:
+                self._made[repeats] = self._build(repeats=repeats)
+            return self._made[repeats]
 
-    def _build(self) -> Any:
-        return build_client(self.location, self._config)
+    def _build(self, *, repeats: bool) -> Any:
+        return build_client(self.location, self._config, repeats=repeats)
 
     @contextlib.contextmanager
     def _request(self, verb: str, key: str) -> Iterator[None]:
@@ -200,7 +201,7 @@ class SharedMemoryStore(CloudStore):
         _check_process(self.location, self._process)
         super()._enter()
 
-    def _build(self) -> Any:
+    def _build(self, *, repeats: bool) -> Any:
         return _memory(self.location)
 
 

@@ -56,12 +56,12 @@ _SECRET_NAME = re.compile("key|secret|token")
 _ENCRYPTIONS = {"aes256": "AES256"}
 
 
-def build_client(location: Location, config: Config) -> Any:
-    """A client for the bucket or container, with the path as its key prefix."""
+def build_client(location: Location, config: Config, *, repeats: bool = True) -> Any:
+    """A client for the bucket or container, with the path as its key prefix. `repeats`: requests that fail."""
     shared: dict[str, Any] = {
         "prefix": location.path or None,
         "client_options": _connections(config),
-        "retry_config": _retries(config),
+        "retry_config": {**_retries(config), **({} if repeats else {"max_retries": 0})},
     }
     if location.family == "s3":
         return S3Store(location.bucket, **_s3(location, config), **shared)

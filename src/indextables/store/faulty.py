@@ -87,9 +87,9 @@ class FaultyStore:
     def is_remote(self) -> bool:
         return self._inner.is_remote
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
         def create(content: bytes = data) -> None:
-            self._inner.put_if_absent(key, content)
+            self._inner.put_if_absent(key, content, once=once)
             self._fate.created(key)
 
         fault = self._next("put_if_absent", key)

@@ -57,7 +57,7 @@ class HdfsStore:
     def __repr__(self) -> str:
         return f"HdfsStore({self.location.url!r})"
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
         with self._errors("create", key, writes=True):
             self._put(key, (data,), overwrite=False)
 

@@ -59,7 +59,7 @@ class LocalStore:
     def __repr__(self) -> str:
         return f"LocalStore({self.location.url!r})"
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
         with _storage_errors("create", key, writes=True):
             path = self._path(key)
             with self._temporary(path, (data,)) as temporary:

@@ -32,9 +32,9 @@ class MeteredStore:
     def is_remote(self) -> bool:
         return self._inner.is_remote
 
-    def put_if_absent(self, key: str, data: bytes) -> None:
+    def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
         self._count("put_if_absent")
-        self._inner.put_if_absent(key, data)
+        self._inner.put_if_absent(key, data, once=once)
 
     def put(self, key: str, data: bytes) -> None:
         self._count("put")
