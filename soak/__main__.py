@@ -32,7 +32,9 @@ Say = Callable[[str], None]
 @click.option(
     "--minutes", type=click.FloatRange(min=0.05), default=20.0, show_default=True, help="Minutes of each part."
 )
-@click.option("--server", "servers", multiple=True, help="Servers to load; by default all that are there.")
+@click.option(
+    "--server", "servers", multiple=True, type=click.Choice(_SERVERS), help="Servers to use; by default all there are."
+)
 @click.option("--seed", type=int, default=None, help="Decides all faults; by default the day's.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Also write what was seen to this file.")
 def main(
@@ -83,7 +85,7 @@ def _run(
         raise click.ClickException("`contest` needs delta-rs: pip install 'indextables[bench]'")
     from soak import contest
 
-    (kind, *_) = _available(servers or _S3_SERVERS)
+    (kind, *_) = _available(tuple(kind for kind in servers if kind in _S3_SERVERS) or _S3_SERVERS)
     return [{"part": part, **contest.run(kind, min(minutes, _CONTEST_MINUTES), seed, directory, say)}]
 
 
