@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from bench.harness import checked_count, timed_ms
 
 _Answer = TypeVar("_Answer")
-_KIB_PER_MB = 1_000_000 / 1024
+_BYTES_PER_MB = 1_000_000
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -48,14 +48,15 @@ def _measure(num_expected: int, count_found: Callable[..., int], arguments: tupl
     found: list[int] = []
     elapsed_ms = timed_ms(lambda: found.append(functools.partial(count_found, *arguments)()))
     checked_count(found[0], num_expected)
-    return Cost(elapsed_ms, _peak_mb())
+    return Cost(elapsed_ms, peak_bytes() / _BYTES_PER_MB)
 
 
-def _peak_mb() -> float:
-    """Linux counts the memory of the parent into `ru_maxrss` of a new process, so its own file is asked first."""
+def peak_bytes() -> int:
+    """The most memory that this process has had. Linux counts that of the parent into `ru_maxrss` of a new process, so
+    its own file is asked first."""
     try:
         found = _PEAK.search(Path("/proc/self/status").read_text())
     except OSError:
         found = None
     kib = int(found[1]) if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return kib / _KIB_PER_MB
+    return kib * 1024

@@ -50,13 +50,15 @@ def main(
     seed = int(time.strftime("%Y%m%d")) if seed is None else seed
     console = rich.console.Console(stderr=True)
     outcomes: list[dict[str, Any]] = []
-    for part in chosen:
-        with console.status(part) as status, _directory() as directory:
-            outcomes += _run(part, minutes, servers, seed, directory, status.update)
-    text = json.dumps(outcomes, indent=2)
-    print(text)
-    if json_path is not None:
-        json_path.write_text(text + "\n", encoding="utf-8")
+    try:
+        for part in chosen:
+            with console.status(part) as status, _directory() as directory:
+                outcomes += _run(part, minutes, servers, seed, directory, status.update)
+    finally:
+        text = json.dumps(outcomes, indent=2)
+        print(text)
+        if json_path is not None:
+            json_path.write_text(text + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager

@@ -13,11 +13,15 @@ from collections.abc import Callable
 import msgspec
 
 import indextables as it
-from indextables.errors import IndexTablesError
+from indextables.errors import CommitConflictError, CommitStateUnknownError, RetentionError, StorageError
+from indextables.ops import ages
 from soak.places import Countdown, Job, job_of_this_process
 
-# Longer than any write of the soak takes from its first split to its commit, however often it is tried again.
-_RETENTION = "5 minutes"
+# Ages come in whole hours; here an hour is a minute. The retention is longer than any write of the soak takes from its
+# first split to its commit, however often it is tried again.
+_HOUR_MS = 60_000
+_RETENTION = "3 hours"
+RETENTION_MINUTES = 3
 _CHORES: dict[str, Callable[[it.Table], object]] = {
     "merge": lambda table: table.merge_splits(),
     "checkpoint": lambda table: table.checkpoint(),
@@ -27,16 +31,18 @@ _CHORES: dict[str, Callable[[it.Table], object]] = {
 }
 _WEIGHTS = (6, 3, 2, 2, 1)
 _PAUSE_SECONDS = 2.0
+_MAY_HAPPEN = (StorageError, CommitConflictError, CommitStateUnknownError, RetentionError)
 
 
 def main(job: Job) -> dict[str, int]:
+    ages.HOUR_MS = _HOUR_MS
     dice, done, time_left = random.Random(job.seed), Counter[str](), Countdown(job.seconds)
     while time_left:
         (chore,) = dice.choices(list(_CHORES), _WEIGHTS)
         try:
             _CHORES[chore](it.Table.open(job.url, options={**job.options, "purge.retentionCheckEnabled": False}))
             done[chore] += 1
-        except IndexTablesError as error:
+        except _MAY_HAPPEN as error:
             done[f"{chore} gave up: {type(error).__name__}"] += 1
         time.sleep(_PAUSE_SECONDS * dice.random())
     return done

@@ -16,6 +16,7 @@ from tests.servers.proxy import FaultProxy, ProxyFault, fault_proxy
 
 import indextables as it
 from soak.journal import SCHEMA, read_journals
+from soak.keeper import RETENTION_MINUTES
 from soak.places import Job
 from soak.processes import Crew, Repeating, crew
 from soak.verdict import FAULTLESS, verdict
@@ -43,7 +44,7 @@ _PATIENT = {
     "store.timeoutSeconds": 3,
     "store.retry.maxAttempts": 3,
     "store.retry.timeoutSeconds": 10,
-    "transaction.retry.maxAttempts": 30,
+    "transaction.retry.maxAttempts": 15,
     "transaction.retry.maxDelayMs": 2000,
 }
 
@@ -63,7 +64,7 @@ def run(kind: str, minutes: float, seed: int, directory: Path, say: Say) -> dict
             faults = proxy.counts
         tried = read_journals(journals)
         found = verdict(url, server.options, tried)
-    outcome = {
+    outcome: dict[str, Any] = {
         "server": kind,
         "minutes": minutes,
         "seed": seed,
@@ -79,6 +80,8 @@ def run(kind: str, minutes: float, seed: int, directory: Path, say: Say) -> dict
         "server_restarts": num_restarts,
         "table": found,
     }
+    if minutes > 2 * RETENTION_MINUTES and not outcome["work"]["keeper"].get("purge"):
+        raise AssertionError(f"no purge came to its end: {outcome}")
     if any(found[name] for name in FAULTLESS):
         raise AssertionError(f"the table is not as it should be: {outcome}")
     return outcome

@@ -22,13 +22,20 @@ def main(job: Job) -> dict[str, int]:
         try:
             table = it.Table.open(job.url, options=job.options)
             done[_search(table, dice)] += 1
-            older = it.Table.open(job.url, version=dice.randint(0, table.version), options=job.options)
-            done[f"{_search(older, dice)}, back in time"] += 1
-        except (RetentionError, ObjectNotFoundError):
-            done["version purged"] += 1
+            done[_search_back(table, job, dice)] += 1
+        except ObjectNotFoundError:
+            raise  # the newest version has all its files
         except StorageError:
             done["store failed"] += 1
     return done
+
+
+def _search_back(table: it.Table, job: Job, dice: random.Random) -> str:
+    try:
+        older = it.Table.open(job.url, version=dice.randint(0, table.version), options=job.options)
+        return f"{_search(older, dice)}, back in time"
+    except (RetentionError, ObjectNotFoundError):
+        return "version purged"
 
 
 def _search(table: it.Table, dice: random.Random) -> str:

@@ -19,6 +19,7 @@ import time
 import traceback
 import warnings
 
+from bench.processes import peak_bytes
 from tests.fuzz.engine import Target, input_of, judge
 
 PLACE = struct.Struct("<QQ")
@@ -67,7 +68,7 @@ def run_step(target: Target, step: dict[str, int], seed: int, notes: _Notes, mos
         notes.begin(number, data)
         try:
             counts[judge(target, data)] += 1
-            if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > most_resident_bytes:
+            if peak_bytes() > most_resident_bytes:
                 notes.keep(target, number, "memory", f"over {most_resident_bytes >> 20} MiB are resident")
                 sys.exit(3)  # the peak would be held against every input that follows
         except KeyboardInterrupt:

@@ -11,13 +11,13 @@ import contextlib
 import functools
 import json
 import os
-import resource
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from bench.processes import peak_bytes
 from tests.protocol.checkpoint_examples import VERSION
 from tests.protocol.protocol_examples import TABLE
 
@@ -51,10 +51,6 @@ def main() -> None:
             how = f"ValueError: {error}"
         print(json.dumps({"bomb": name, "how": how, "grew_bytes": peak_bytes() - before}), flush=True)
     guarded.shut_down()
-
-
-def peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def gzip_bomb(start: bytes) -> bytes:

@@ -81,8 +81,9 @@ def test_types(depth) -> None:
 
 
 def test_headers_of_parquet() -> None:
-    """Lists in lists, structs in structs, and a number without an end."""
-    for data in (b"\x19" * DEPTH, b"\x1c" * DEPTH, b"\x16" + b"\xff" * 1_000_000, b"\x19\xf9" + b"\xff" * 8 + b"\x7f"):
+    """Lists in lists, structs in structs, a number without an end, and lists of more than there is."""
+    endless = [b"\x19" + kind + b"\xff" * 8 + b"\x7f" for kind in (b"\xf9", b"\xf3", b"\xf7")]
+    for data in (b"\x19" * DEPTH, b"\x1c" * DEPTH, b"\x16" + b"\xff" * 1_000_000, *endless):
         with pytest.raises(ValueError, match=r"a header|a number"):
             read_struct(data)
         with pytest.raises(ValueError, match=r"a header|a number"):

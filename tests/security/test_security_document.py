@@ -44,36 +44,35 @@ def test_every_test_of_security_is_named() -> None:
     assert here - set(NAMED) == {"tests/security/test_security_document.py"}
 
 
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [
-        (compression._PLAIN_BYTES_ALWAYS_ALLOWED, f"{128 << 20}"),
-        (version_file._PLAIN_BYTES_ALWAYS_ALLOWED, f"{128 << 20}"),
-        (compression._MAX_RATIO, "200"),
-        (version_file._MAX_RATIO, "200"),
-        (compression._MAX_GZIP_MEMBERS, "1000"),
-        (version_file._LINES_ALWAYS_ALLOWED, "100000"),
-        (version_file._MIN_MEAN_LINE_BYTES, "20"),
-        (json_checkpoint._MAX_PARTS, "100000"),
-        (parquet_checkpoint._ROWS_ALWAYS_ALLOWED, "100000"),
-        (avro_container._MAX_HEADER_ENTRIES, "1000"),
-        (guarded_worker._MAX_MEMORY_BYTES, f"{4 << 30}"),
-        (settings.CHECKPOINT_READ_TIMEOUT_SECONDS.default, "30"),
-        (paths._MOST_CHARACTERS, "4096"),
-        (MAX_SEGMENT_BYTES, "255"),
-        (layout._MOST_MEMBERS, "10000"),
-        (layout._MOST_PIECE_BYTES, f"{256 << 20}"),
-        (thrift._MAX_DEPTH, "32"),
-        (documents._MAX_JSON_DEPTH, "100"),
-        (words.MAX_LENGTH, "1000000"),
-        (query.MAX_NESTING, "50"),
-        (query.MAX_DISTANCE, "2"),
-        (query.MAX_SLOP, "1000000"),
-        (source.MAX_LENGTH, "1000000"),
-        (predicate.MAX_NESTING, "100"),
-        (settings.CACHE_DISK_MAX_SIZE.default, f"{10 << 30}"),
-    ],
-)
-def test_the_bounds_are_those_of_the_code(number, shown) -> None:
-    """Whoever changes one of them has to change the document, too."""
-    assert str(number) == shown
+def mib(number: int) -> str:
+    return f"{number >> 20} MiB"
+
+
+def gib(number: int) -> str:
+    return f"{number >> 30} GiB"
+
+
+BOUNDS = [
+    f"unpacked | {mib(compression._PLAIN_BYTES_ALWAYS_ALLOWED)}, or {compression._MAX_RATIO} times what is stored |",
+    f"unpacked | {mib(version_file._PLAIN_BYTES_ALWAYS_ALLOWED)}, or {version_file._MAX_RATIO} times what is stored |",
+    f"| gzip members of a file | {compression._MAX_GZIP_MEMBERS:,} |",
+    f"file | {version_file._LINES_ALWAYS_ALLOWED:,}, or {version_file._MIN_MEAN_LINE_BYTES} bytes each on average |",
+    f"| parts of a JSON checkpoint | {json_checkpoint._MAX_PARTS:,} |",
+    f"| rows of a Parquet checkpoint | {parquet_checkpoint._ROWS_ALWAYS_ALLOWED:,}, or",
+    f"| entries of an Avro header | {avro_container._MAX_HEADER_ENTRIES:,} |",
+    f"| {gib(guarded_worker._MAX_MEMORY_BYTES)}, and `checkpoint.read.timeoutSeconds` "
+    f"({settings.CHECKPOINT_READ_TIMEOUT_SECONDS.default}) |",
+    f"| path of a split | {paths._MOST_CHARACTERS:,} characters; a segment {MAX_SEGMENT_BYTES} bytes |",
+    f"| members of a split | {layout._MOST_MEMBERS:,}, each piece {mib(layout._MOST_PIECE_BYTES)},",
+    f"| nesting of a Parquet header | {thrift._MAX_DEPTH} |",
+    f"| nesting of JSON values in a column that is indexed | {documents._MAX_JSON_DEPTH} |",
+    f"| query | {words.MAX_LENGTH:,} characters, {query.MAX_NESTING} levels, {query.MAX_DISTANCE} edits, "
+    f"a slop of {query.MAX_SLOP:,} |",
+    f"| predicate or SQL command | {source.MAX_LENGTH:,} characters, {predicate.MAX_NESTING} levels |",
+    f"`cache.disk.maxSize` ({gib(settings.CACHE_DISK_MAX_SIZE.default)}) |",
+]
+
+
+@pytest.mark.parametrize("row", BOUNDS)
+def test_the_bounds_are_those_of_the_code(row) -> None:
+    assert row in TEXT

@@ -66,6 +66,8 @@ def ministack_server(directory: Path) -> Iterator[Running]:
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     settings = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "SERVICES": "s3", "LOG_LEVEL": "ERROR"}
+    # What it starts by itself on every address, and where it notes its process.
+    settings |= {"IOT_MTLS_ENABLED": "0", "SFTP_ENABLED": "0", "TMPDIR": str(directory)}
     command = [sys.executable, "-W", "ignore", "-m", "ministack"]
     with process(command, directory, lambda: _create_bucket(endpoint), {**os.environ, **settings}) as server:
         yield _running("ministack", endpoint, kill=server.kill)
@@ -77,7 +79,15 @@ def seaweedfs_server(directory: Path) -> Iterator[Running]:
     roles = ["master", "volume", "filer", "s3"]
     ports = free_ports(2 * len(roles))
     endpoint = f"http://127.0.0.1:{ports[-2]}"
-    command = [str(_weed()), "server", "-s3", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={directory}"]
+    command = [
+        str(_weed()),
+        f"-logdir={directory}",
+        "server",
+        "-s3",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        f"-dir={directory}",
+    ]
     command += ["-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=100"]
     command += ["-master.electionTimeout=1s", "-master.heartbeatInterval=100ms", "-volume.preStopSeconds=0"]
     command += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.minFreeSpace=1MiB"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -17,9 +20,17 @@ def soak(part: str, *arguments: str) -> dict[str, object]:
     if reason := missing("ministack"):
         pytest.skip(reason)
     command = [sys.executable, "-m", "soak", part, "--server", "ministack", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    (outcome,) = json.loads(done.stdout)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        printed, errors = process.communicate(timeout=300)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # also its servers and workers, where it came to no end
+        process.wait()
+    assert process.returncode == 0, errors[-3000:]
+    (outcome,) = json.loads(printed)
     return outcome
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 
 import pytest
 
@@ -92,18 +93,18 @@ def test_what_is_set_for_a_bucket_wins_and_that_of_others_is_not_looked_at():
         ("s3.amazonaws.com", {}),
         ("https://s3.eu-west-1.amazonaws.com", {"aws.region": "eu-west-1"}),
         ("s3-us-gov-west-1.amazonaws.com/", {"aws.region": "us-gov-west-1"}),
-        (
-            "s3.cn-north-1.amazonaws.com.cn",
-            {"aws.endpoint": "https://s3.cn-north-1.amazonaws.com.cn"},
-        ),
-        ("bucket.vpce-1.s3.eu-west-1.vpce.amazonaws.com", None),
-        ("minio:9000", {"aws.endpoint": "https://minio:9000"}),
+        ("s3.cn-north-1.amazonaws.com.cn", {"aws.region": "cn-north-1"}),
+        ("s3.dualstack.eu-west-1.amazonaws.com", {"aws.region": "eu-west-1"}),
+        ("s3-fips.us-gov-west-1.amazonaws.com", {"aws.region": "us-gov-west-1"}),
+        ("bucket.vpce-1.s3.eu-west-1.vpce.amazonaws.com", {"aws.region": "eu-west-1"}),
+        ("minio:9000", {}),
         ("http://minio:9000/", {"aws.endpoint": "http://minio:9000", "store.allowHttp": "true"}),
     ],
 )
 def test_endpoints_of_s3(endpoint, taken):
-    expected = {"aws.endpoint": f"https://{endpoint}"} if taken is None else taken
-    assert s3a(endpoint=endpoint) == expected
+    follows_from_the_region = re.match(r"(https://)?s3[.-]((eu|us)-[a-z0-9-]+\.)?amazonaws\.com/?$", endpoint)
+    expected = {} if follows_from_the_region or "://" in endpoint else {"aws.endpoint": f"https://{endpoint}"}
+    assert s3a(endpoint=endpoint) == {**expected, **taken}
 
 
 def test_a_region_that_is_set_wins_over_that_of_an_endpoint():

@@ -141,6 +141,8 @@ def _read_list_head(data: Any, position: int) -> tuple[int, int, int]:
     length, kind, position = head >> 4, head & 15, position + 1
     if length == _LONG_LIST:
         length, position = _read_unsigned(data, position)
+    if length > len(data) - position:  # each takes a byte at least
+        raise ValueError("a list in a header is longer than what holds it")
     return length, kind, position
 
 

@@ -48,7 +48,10 @@ _LEFT_TO_THE_CLIENT = (
     "DefaultAWSCredentialsProviderChain",
     "DefaultCredentialsProvider",
 )
-_AMAZON = re.compile(r"(?:https?://)?s3(?:[.-](?P<region>[a-z]{2}(?:-[a-z]+)+-\d))?\.amazonaws\.com/?")
+_AMAZON = re.compile(r"(?:https?://)?s3(?:[.-][a-z]{2}(?:-[a-z]+)+-\d)?\.amazonaws\.com/?")
+_AMAZON_REGION = re.compile(
+    r"(?:^|[./])s3(?:-fips)?[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-\d)\.(?:vpce\.)?amazonaws\.com"
+)
 _ENCRYPTIONS = {"aes256": "aes256", "sse-kms": "aws:kms", "dsse-kms": "aws:kms:dsse"}
 _REGION_BY_CHAIN = "sdk"
 _NUMBERS: dict[Setting[int], tuple[str, ...]] = {
@@ -124,8 +127,8 @@ def _s3_requests(location: Location, hadoop: Hadoop) -> Options:
 
 
 def _amazon_region(s3a: Options) -> str | None:
-    amazon = _AMAZON.fullmatch(s3a.get("endpoint", ""))
-    return None if amazon is None else amazon["region"]
+    named = _AMAZON_REGION.search(s3a.get("endpoint", ""))
+    return None if named is None else named[1]
 
 
 def _s3_endpoint(location: Location, hadoop: Hadoop) -> Options:

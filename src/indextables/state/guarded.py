@@ -193,8 +193,12 @@ def _decode_in_time(path: str, key: str, columns: Sequence[str] | None, timeout_
             answers.append(error)
 
     thread = threading.Thread(target=decode, name="indextables-manifest-decoding", daemon=True)
-    thread.start()
-    thread.join(timeout_seconds)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends, and threads that outlive the main one have to do it alone
+        decode()
+    else:
+        thread.join(timeout_seconds)
     if not answers:
         raise _too_much(key, timeout_seconds)
     (answer,) = answers
