@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 from tests.conftest import SCHEMA
-from tests.servers import RESTARTABLE, Running, missing, running
+from tests.servers import Running, missing, running
 
 import indextables as it
 from indextables.errors import CommitConflictError, CommitStateUnknownError, StorageError
@@ -68,7 +68,7 @@ def end_and_start(server: Running, *, crash: bool) -> None:
 
 # Azurite writes its data every five seconds and at an orderly end, so a crash would lose what it has acknowledged.
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "crash"), [*((kind, True) for kind in RESTARTABLE), ("azurite", False)])
+@pytest.mark.parametrize(("kind", "crash"), [("seaweedfs", True), ("azurite", False)])
 def test_writers_go_on_after_their_server_ended(kind, crash, tmp_path) -> None:
     if reason := missing(kind):
         pytest.skip(reason)

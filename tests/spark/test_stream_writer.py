@@ -172,9 +172,9 @@ def test_a_checkpoint_that_does_not_name_the_query_is_refused(sink, metadata, me
 
 def test_a_checkpoint_where_no_table_can_be_needs_a_name_of_the_application(sink) -> None:
     with pytest.raises(ConfigError, match="cannot be read here") as refused:
-        sink.write(rows(0), checkpointLocation="hdfs://host/checkpoint")
+        sink.write(rows(0), checkpointLocation="ftp://host/checkpoint")
     assert "txnAppId" in str(refused.value)
-    sink.batch(0, rows(0, 1), checkpointLocation="hdfs://host/checkpoint", txnAppId="mine")
+    sink.batch(0, rows(0, 1), checkpointLocation="ftp://host/checkpoint", txnAppId="mine")
     assert it.TransactionLog(sink.sink).snapshot().transactions == {"mine": (0, 1)}
 
 
