@@ -36,6 +36,14 @@ class Answer(NamedTuple):
     body: bytes
 
 
+def has_something(connection: socket.socket, seconds: float) -> bool:
+    """Whether there is something to read, or the other side has gone. Soaks have thousands of connections, which `select`
+    cannot tell apart."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 class Upstream:
     """One connection to the server behind, opened anew when it was closed."""
 
@@ -56,7 +64,7 @@ class Upstream:
 
     def _ask(self, request: Request) -> Answer:
         connection = self._connection
-        if connection.sock is not None and select.select([connection.sock], [], [], 0)[0]:
+        if connection.sock is not None and has_something(connection.sock, 0):
             connection.close()  # the server has ended it while nothing was asked
         connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
         for name, value in request.headers.items():
