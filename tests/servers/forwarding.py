@@ -37,8 +37,8 @@ class Answer(NamedTuple):
 
 
 def has_something(connection: socket.socket, seconds: float) -> bool:
-    """Whether there is something to read, or the other side has gone. Soaks have thousands of connections, which `select`
-    cannot tell apart."""
+    """Whether there is something to read, or the other side has gone. `select` would not do: soaks have thousands of
+    connections."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(seconds * 1000))

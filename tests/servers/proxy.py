@@ -9,13 +9,12 @@ import collections
 import contextlib
 import enum
 import functools
-import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 
-from tests.servers.forwarding import Answer, Forwarder, Request, serving
+from tests.servers.forwarding import Answer, Forwarder, Request, has_something, serving
 
 _LONGEST_WAIT_SECONDS = 120
 
@@ -155,7 +154,7 @@ class _Faulty(Forwarder):
         """Until it gives up, which closes the connection."""
         deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
         while time.monotonic() < deadline and not self.proxy.ended.is_set():
-            if select.select([self.connection], [], [], 0.1)[0]:
+            if has_something(self.connection, 0.1):
                 return
 
 
