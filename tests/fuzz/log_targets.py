@@ -21,7 +21,7 @@ from tests.protocol.test_state_manifest import KEY as STATE_KEY
 from tests.protocol.test_state_manifest import STATE, foreign_avro, foreign_record
 
 from indextables.errors import CheckpointCorruptionError, CorruptLogError, ProtocolError, SchemaError
-from indextables.protocol import avro_container, compression
+from indextables.protocol import avro_container, compression, varints
 from indextables.protocol.doc_mapping import canonical_json
 from indextables.protocol.file_entry import FILE_ENTRY_SCHEMA, encode_manifest, manifest_name
 from indextables.protocol.json_checkpoint import (
@@ -268,7 +268,7 @@ def reframed(rng: random.Random, data: bytes) -> bytes:
         body = damage_bytes(rng, avro_container.plain_body(block, header))
         body = zlib.compress(body)[2:-4] if codec == "deflate" else compression.compress_block(body, codec, 3)
         count = rng.choice((block.num_records, block.num_records, 0, 1, 2**31, 2**60))
-        found += avro_container.encode_long(count) + avro_container.encode_long(len(body)) + body + header.sync
+        found += varints.signed(count) + varints.signed(len(body)) + body + header.sync
     return found
 
 

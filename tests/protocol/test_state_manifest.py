@@ -26,7 +26,7 @@ from tests.protocol.protocol_examples import (
 )
 
 from indextables.errors import CheckpointCorruptionError, CheckpointWriteError, ProtocolError
-from indextables.protocol import avro_container, state_manifest
+from indextables.protocol import avro_container, state_manifest, varints
 from indextables.protocol.names import state_keys
 from indextables.protocol.state_manifest import (
     ManifestInfo,
@@ -264,7 +264,7 @@ def test_a_block_that_unpacks_without_bound_is_refused():
 def test_exactly_one_record(count):
     record = foreign_avro(foreign_record())
     header = avro_container.decode_header(record)
-    damaged = record[: header.end] + avro_container.encode_long(count) + record[header.end + 1 :]
+    damaged = record[: header.end] + varints.signed(count) + record[header.end + 1 :]
     with pytest.raises(CheckpointCorruptionError):
         decode_state_manifest(damaged, KEY)
 

@@ -22,7 +22,7 @@ from tests.protocol.checkpoint_examples import VERSION
 from tests.protocol.protocol_examples import TABLE
 
 from indextables.errors import IndexTablesError
-from indextables.protocol import avro_container, compression
+from indextables.protocol import avro_container, compression, varints
 from indextables.protocol.file_entry import FILE_ENTRY_SCHEMA, manifest_name
 from indextables.protocol.json_checkpoint import decode_json_checkpoint, json_checkpoint_key
 from indextables.protocol.names import state_keys
@@ -87,7 +87,7 @@ def snappy_bomb() -> bytes:
 def avro(schema: object, codec: str, body: bytes, num_records: int = 1) -> bytes:
     text = json.dumps(schema, separators=(",", ":")).encode()
     header = avro_container.encode_header({"avro.schema": text, "avro.codec": codec.encode()}, _SYNC)
-    block = avro_container.encode_long(num_records) + avro_container.encode_long(len(body)) + body + _SYNC
+    block = varints.signed(num_records) + varints.signed(len(body)) + body + _SYNC
     return header + block
 
 

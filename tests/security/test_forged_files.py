@@ -17,7 +17,7 @@ from tests.protocol.protocol_examples import TABLE
 from tests.split.split_examples import open_split
 
 from indextables.errors import CheckpointCorruptionError, CorruptSplitError
-from indextables.protocol import avro_container, thrift
+from indextables.protocol import avro_container, thrift, varints
 from indextables.protocol.compression import compress_block, decompress_block
 from indextables.protocol.file_entry import encode_manifest, manifest_name
 from indextables.protocol.parquet_checkpoint import decode_parquet_checkpoint, parquet_checkpoint_key
@@ -29,7 +29,7 @@ def manifest_without_end() -> bytes:
     """One of ours whose block says that it holds fewer files than it does: the decoder never comes back."""
     data = encode_manifest(example_content(3).files, codec="none")
     at = avro_container.decode_header(data).end
-    return data[:at] + avro_container.encode_long(1) + data[at + 1 :]
+    return data[:at] + varints.signed(1) + data[at + 1 :]
 
 
 def test_a_manifest_on_which_the_decoder_finds_no_end_is_given_up(tmp_path) -> None:

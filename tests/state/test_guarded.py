@@ -17,7 +17,7 @@ from tests.protocol.test_file_entry import foreign, records_of
 from tests.protocol.test_state_manifest import KEY, STATE, foreign_avro, foreign_record
 
 from indextables.errors import CheckpointCorruptionError, CheckpointError, ProtocolError
-from indextables.protocol import avro_container, file_entry, state_manifest
+from indextables.protocol import avro_container, file_entry, state_manifest, varints
 from indextables.protocol.file_entry import encode_manifest, manifest_name
 from indextables.protocol.state_manifest import encode_state_manifest
 from indextables.state import guarded
@@ -38,7 +38,7 @@ def spinning(tmp_path):
     data = foreign(records_of(FILES))
     at = avro_container.decode_header(data).end
     path = tmp_path / "spin.avro"
-    path.write_bytes(data[:at] + avro_container.encode_long(1) + data[at + 1 :])
+    path.write_bytes(data[:at] + varints.signed(1) + data[at + 1 :])
     return str(path)
 
 

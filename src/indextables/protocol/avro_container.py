@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from indextables.protocol.compression import check_block, compress_block, decompress_block
+from indextables.protocol.varints import read_signed, signed
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
-_MAX_VARINT_BYTES = 10
 _MAX_HEADER_ENTRIES = 1000
 
 
@@ -39,24 +39,13 @@ class Block(NamedTuple):
 def encode_header(metadata: Mapping[str, bytes], sync: bytes) -> bytes:
     """The start of a file, its metadata in the order given."""
     entries = b"".join(_text(key.encode()) + _text(value) for key, value in metadata.items())
-    return MAGIC + encode_long(len(metadata)) + entries + b"\x00" + sync
+    return MAGIC + signed(len(metadata)) + entries + b"\x00" + sync
 
 
 def encode_block(num_records: int, body: Any, sync: bytes, codec: str, level: int) -> bytes:
     """One block of encoded records."""
     packed = compress_block(body, codec, level)
-    return encode_long(num_records) + encode_long(len(packed)) + packed + sync
-
-
-def encode_long(value: int) -> bytes:
-    """A number as Avro writes it: zigzag, seven bits to a byte, the lowest first."""
-    rest = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    return signed(num_records) + signed(len(packed)) + packed + sync
 
 
 def decode_header(data: bytes) -> Header:
@@ -113,7 +102,7 @@ def plain_body(block: Block, header: Header) -> bytes:
 
 
 def _text(value: bytes) -> bytes:
-    return encode_long(len(value)) + value
+    return signed(len(value)) + value
 
 
 def _read_text(data: bytes, at: int) -> tuple[bytes, int]:
@@ -122,12 +111,10 @@ def _read_text(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _read_long(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for number, byte in enumerate(data[at : at + _MAX_VARINT_BYTES]):
-        value |= (byte & 0x7F) << (7 * number)
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at + number + 1
-    raise ValueError("it is cut off, or a number in it has no end")
+    try:
+        return read_signed(data, at)
+    except IndexError:
+        raise ValueError("it is cut off") from None
 
 
 def _cut(data: bytes, at: int, size: int) -> bytes:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from indextables.protocol.varints import read_signed, read_unsigned, signed, unsigned
+
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 _LONG_LIST = 15
 _MAX_DEPTH = 32
-_MAX_SHIFT = 63
-_SHORT = [bytes([value]) for value in range(0x80)]
 
 
 class Encoded(NamedTuple):
@@ -34,7 +34,7 @@ def read_struct(data: Any, position: int = 0, depth: int = 0) -> tuple[dict[int,
             if head >> 4:
                 number += head >> 4
             else:
-                number, position = _read_signed(data, position)
+                number, position = read_signed(data, position)
             fields[number], position = _read_value(data, position, head & 15, depth)
     except IndexError:
         raise ValueError("a header is cut off") from None
@@ -79,15 +79,15 @@ def begin_struct(fields: Mapping[int, Encoded], begun: bytes = b"", last: int = 
 
 
 def i32(value: int) -> Encoded:
-    return Encoded(_I32, _signed(value))
+    return Encoded(_I32, signed(value))
 
 
 def i64(value: int) -> Encoded:
-    return Encoded(_I64, _signed(value))
+    return Encoded(_I64, signed(value))
 
 
 def binary(value: bytes) -> Encoded:
-    return Encoded(_BINARY, _unsigned(len(value)) + value)
+    return Encoded(_BINARY, unsigned(len(value)) + value)
 
 
 def raw_struct(data: bytes) -> Encoded:
@@ -100,19 +100,19 @@ def list_of(values: Iterable[Encoded]) -> Encoded:
     items = list(values)
     kind = items[0].kind
     short = len(items) < _LONG_LIST
-    head = bytes([len(items) << 4 | kind]) if short else bytes([_LONG_LIST << 4 | kind]) + _unsigned(len(items))
+    head = bytes([len(items) << 4 | kind]) if short else bytes([_LONG_LIST << 4 | kind]) + unsigned(len(items))
     return Encoded(_LIST, head + b"".join(item.data for item in items))
 
 
 def _read_value(data: Any, position: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in (_I16, _I32, _I64):
-        return _read_signed(data, position)
+        return read_signed(data, position)
     if kind in (_TRUE, _FALSE):
         return kind == _TRUE, position
     if kind == _STRUCT:
         return read_struct(data, position, depth + 1)
     if kind == _BINARY:
-        length, position = _read_unsigned(data, position)
+        length, position = read_unsigned(data, position)
         return bytes(data[position : position + length]), position + length
     if kind in (_LIST, _SET):
         return _read_list(data, position, depth)
@@ -140,40 +140,7 @@ def _read_list_head(data: Any, position: int) -> tuple[int, int, int]:
     head = data[position]
     length, kind, position = head >> 4, head & 15, position + 1
     if length == _LONG_LIST:
-        length, position = _read_unsigned(data, position)
+        length, position = read_unsigned(data, position)
     if length > len(data) - position:  # each takes a byte at least
         raise ValueError("a list in a header is longer than what holds it")
     return length, kind, position
-
-
-def _read_unsigned(data: Any, position: int) -> tuple[int, int]:
-    value, shift = 0, 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > _MAX_SHIFT:
-            raise ValueError("a number in a header has no end")
-
-
-def _read_signed(data: Any, position: int) -> tuple[int, int]:
-    value, position = _read_unsigned(data, position)
-    return (value >> 1) ^ -(value & 1), position
-
-
-def _unsigned(value: int) -> bytes:
-    if value < 0x80:
-        return _SHORT[value]
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    written.append(value)
-    return bytes(written)
-
-
-def _signed(value: int) -> bytes:
-    return _unsigned(value << 1 if value >= 0 else ~value << 1 | 1)

@@ -22,10 +22,10 @@ from obstore.store import MemoryStore
 
 from indextables.config import Config, store_settings
 from indextables.errors import ConfigError, ObjectExistsError, ObjectNotFoundError, StorageDeniedError, StorageError
-from indextables.store.base import ObjectMeta, check_key, check_range, check_source
+from indextables.store.base import ObjectMeta, check_key, check_source
 from indextables.store.credentials import build_client, secret_values
 from indextables.store.fork import enter_network
-from indextables.store.ranges import cut, merged
+from indextables.store.ranges import Spans, read_together
 from indextables.store.redact import redact
 from indextables.store.url import Location
 
@@ -91,17 +91,13 @@ class CloudStore:
         return self.get_ranges(key, [(start, end)])[0]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        for start, end in ranges:
-            check_range(key, start, end)
-        spans = merged([(start, end) for start, end in ranges if start < end])
-        if not spans:
-            return [b"" for _ in ranges]
-        starts, ends = [start for start, _ in spans], [end for _, end in spans]
-        with self._request("read", key):
-            # Merged here, because the client's own way of doing it panics where an object ends between two ranges.
-            found = obstore.get_ranges(self._client(), self._checked(key), starts=starts, ends=ends, coalesce=0)
-        parts = [memoryview(part) for part in found]
-        return [cut(key, starts, parts, start, end) for start, end in ranges]
+        def read(spans: Spans) -> list[Any]:
+            starts, ends = [start for start, _ in spans], [end for _, end in spans]
+            with self._request("read", key):
+                # Merged by us, because the client's own way of doing it panics where an object ends between two ranges.
+                return obstore.get_ranges(self._client(), self._checked(key), starts=starts, ends=ends, coalesce=0)
+
+        return read_together(key, ranges, read)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
         with self._request("list", prefix):

@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import StorageError, StorageRefusedError
-from indextables.store.base import ObjectMeta, check_key, check_range, check_source
+from indextables.store.base import ObjectMeta, check_key, check_source
 from indextables.store.fork import enter_network
 from indextables.store.hdfs_client import build_client, hdfs_errors, remote_class
-from indextables.store.ranges import cut, merged
+from indextables.store.ranges import Spans, read_together
 from indextables.store.url import Location
 
 _TEMPORARY_PREFIX = ".indextables-"
@@ -87,21 +87,16 @@ class HdfsStore:
         return self.get_ranges(key, [(start, end)])[0]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        for start, end in ranges:
-            check_range(key, start, end)
-        spans = merged([(start, end) for start, end in ranges if start < end])
-        if not spans:
-            return [b"" for _ in ranges]
+        def read(spans: Spans) -> list[bytes]:
+            def read_spans() -> list[bytes]:
+                reader = self._client.read(path)
+                return [_read_up_to(reader, start, end) for start, end in spans]
 
-        def read() -> list[memoryview]:
-            reader = self._client.read(path)
-            return [memoryview(_read_up_to(reader, start, end)) for start, end in spans]
+            with self._errors("read", key):
+                path = self._path(key)
+                return _tried(read_spans)
 
-        with self._errors("read", key):
-            path = self._path(key)
-            parts = _tried(read)
-        starts = [start for start, _ in spans]
-        return [cut(key, starts, parts, start, end) for start, end in ranges]
+        return read_together(key, ranges, read)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
         with self._errors("list", prefix):

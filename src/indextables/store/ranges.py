@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from indextables.errors import StorageError
+from indextables.store.base import check_range
 
 _NEAR_BYTES = 1 << 20
+Spans = Sequence[tuple[int, int]]
 
 
-def merged(ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+def read_together(key: str, ranges: Spans, read: Callable[[Spans], Sequence[Any]]) -> list[bytes]:
+    """Some ranges of an object, by one read of the spans that hold them, which gives buffers."""
+    for start, end in ranges:
+        check_range(key, start, end)
+    spans = _merged([(start, end) for start, end in ranges if start < end])
+    if not spans:
+        return [b"" for _ in ranges]
+    starts, parts = [start for start, _ in spans], [memoryview(part) for part in read(spans)]
+    return [_cut(key, starts, parts, start, end) for start, end in ranges]
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     """The ranges in order, and those that overlap or lie close together as one."""
     spans: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
@@ -21,7 +35,7 @@ def merged(ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     return spans
 
 
-def cut(key: str, starts: Sequence[int], parts: Sequence[memoryview], start: int, end: int) -> bytes:
+def _cut(key: str, starts: Sequence[int], parts: Sequence[memoryview], start: int, end: int) -> bytes:
     """One range out of the span that holds it."""
     if start == end:
         return b""
