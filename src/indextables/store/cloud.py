@@ -32,10 +32,20 @@ from indextables.store.url import Location
 _DELETE_BATCH = 1000
 _PAGE = 1000
 _MOST_SAID = 600
+# What follows is about the insides of the client.
+_DEBUG = " Debug source:"
 _HINTS = (
     (
         re.compile("redirect without LOCATION|AuthorizationHeaderMalformed|PermanentRedirect"),
         f"the bucket may be in another region: set `{store_settings.AWS_REGION.key}`",
+    ),
+    (
+        re.compile("NoSuchBucket|ContainerNotFound"),
+        "there is no such bucket or container: check the address, and the endpoint if you have set one",
+    ),
+    (
+        re.compile("ConnectionRefused|dns error|ConnectError"),
+        "the server cannot be reached: check its address, the endpoint if you have set one, and the network",
     ),
     (
         re.compile("BadScheme"),
@@ -173,12 +183,12 @@ class CloudStore:
 
     def _translated(self, error: Exception, verb: str, key: str) -> StorageError:
         said = " ".join(redact(str(error), secret_values(self._config)).split())
-        message = f"cannot {verb} `{key}` in `{self.location.url}`: {said[:_MOST_SAID]}"
+        message = f"cannot {verb} `{key}` in `{self.location.url}`: {said.partition(_DEBUG)[0][:_MOST_SAID]}"
         if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
             return ObjectExistsError(message)
         if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
             return StorageDeniedError(message, hint="check the credentials and what they are allowed to do")
-        return StorageError(message, hint=next((hint for sign, hint in _HINTS if sign.search(message)), None))
+        return StorageError(message, hint=next((hint for sign, hint in _HINTS if sign.search(said)), None))
 
 
 class SharedMemoryStore(CloudStore):
