@@ -42,9 +42,9 @@ bench: setup ## Measure beside delta-rs, pyiceberg, Lance, SQLite, DuckDB and pl
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python -m bench
 
-soak: setup ## Run for an hour on real servers and over faults; MINUTES=5 makes each of the three parts shorter
+soak: setup ## Run for more than an hour on real servers and over faults; MINUTES=10 makes it shorter
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench,servers]'
-	$(BIN)/python -m soak --minutes $(or $(MINUTES),20)
+	$(BIN)/python -m soak --minutes $(or $(MINUTES),64)
 
 clean: ## Remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo .hadoop build dist node_modules fuzz-findings

@@ -19,6 +19,7 @@ import rich.console
 from tests.servers import missing
 
 _PARTS = ("load", "contest", "simulator", "fuzz")
+_SHARES = {"load": 2, "simulator": 1, "fuzz": 1}
 _CONTEST_MINUTES = 2.0
 _SERVERS = ("ceph", "seaweedfs", "azurite", "gcs", "ministack")
 _S3_SERVERS = ("ceph", "seaweedfs", "ministack")
@@ -30,7 +31,11 @@ Say = Callable[[str], None]
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice(_PARTS))
 @click.option(
-    "--minutes", type=click.FloatRange(min=0.05), default=20.0, show_default=True, help="Minutes of each part."
+    "--minutes",
+    type=click.FloatRange(min=0.05),
+    default=64.0,
+    show_default=True,
+    help="Minutes of all parts together: half of them for `load`, if all are run. A contest takes five more.",
 )
 @click.option(
     "--server", "servers", multiple=True, type=click.Choice(_SERVERS), help="Servers to use; by default all there are."
@@ -53,12 +58,19 @@ def main(
     try:
         for part in chosen:
             with console.status(part) as status, _directory() as directory:
-                outcomes += _run(part, minutes, servers, seed, directory, status.update)
+                outcomes += _run(part, _minutes(part, chosen, minutes), servers, seed, directory, status.update)
     finally:
         text = json.dumps(outcomes, indent=2)
         print(text)
         if json_path is not None:
             json_path.write_text(text + "\n", encoding="utf-8")
+
+
+def _minutes(part: str, chosen: tuple[str, ...], minutes: float) -> float:
+    """How long a part takes: its share of the time, or what a contest takes beside."""
+    if part not in _SHARES:
+        return min(minutes, _CONTEST_MINUTES)
+    return minutes * _SHARES[part] / sum(_SHARES.get(other, 0) for other in chosen)
 
 
 @contextlib.contextmanager
@@ -88,7 +100,7 @@ def _run(
     from soak import contest
 
     (kind, *_) = _available(tuple(kind for kind in servers if kind in _S3_SERVERS) or _S3_SERVERS)
-    return [{"part": part, **contest.run(kind, min(minutes, _CONTEST_MINUTES), seed, directory, say)}]
+    return [{"part": part, **contest.run(kind, minutes, seed, directory, say)}]
 
 
 def _available(kinds: tuple[str, ...]) -> list[str]:

@@ -13,7 +13,13 @@ from collections.abc import Callable
 import msgspec
 
 import indextables as it
-from indextables.errors import CommitConflictError, CommitStateUnknownError, RetentionError, StorageError
+from indextables.errors import (
+    CheckpointWriteError,
+    CommitConflictError,
+    CommitStateUnknownError,
+    RetentionError,
+    StorageError,
+)
 from indextables.ops import ages
 from soak.places import Countdown, Job, job_of_this_process
 
@@ -31,7 +37,7 @@ _CHORES: dict[str, Callable[[it.Table], object]] = {
 }
 _WEIGHTS = (6, 3, 2, 2, 1)
 _PAUSE_SECONDS = 2.0
-_MAY_HAPPEN = (StorageError, CommitConflictError, CommitStateUnknownError, RetentionError)
+_MAY_HAPPEN = (StorageError, CheckpointWriteError, CommitConflictError, CommitStateUnknownError, RetentionError)
 
 
 def main(job: Job) -> dict[str, int]:

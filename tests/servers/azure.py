@@ -8,12 +8,11 @@ import datetime
 import hashlib
 import hmac
 import shutil
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.servers.base import BUCKET, Running, free_port, process
+from tests.servers.base import BUCKET, Running, create, free_port, process
 
 AZURE_ACCOUNT = "devstoreaccount1"
 # The key of every Azurite, as its documentation gives it.
@@ -68,9 +67,4 @@ def _create_container(endpoint: str) -> None:
         method="PUT",
         headers={**headers, "Authorization": f"SharedKey {AZURE_ACCOUNT}:{signature}"},
     )
-    try:
-        urllib.request.urlopen(request, timeout=10).close()
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code != 409:
-                raise
+    create(request)

@@ -7,6 +7,8 @@ import dataclasses
 import socket
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -97,6 +99,24 @@ def process(
         yield server
     finally:
         server.kill()  # nobody needs its data any more, and some take long to say farewell
+
+
+def ask(request: urllib.request.Request) -> None:
+    """Send a request to a server of the tests."""
+    try:
+        urllib.request.urlopen(request, timeout=20).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise
+
+
+def create(request: urllib.request.Request) -> None:
+    """Create what a request asks for. That it is there already is fine."""
+    try:
+        ask(request)
+    except urllib.error.HTTPError as error:
+        if error.code != 409:
+            raise
 
 
 def free_ports(number: int) -> list[int]:

@@ -11,7 +11,6 @@ import functools
 import importlib.util
 import json
 import threading
-import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
@@ -19,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from tests.servers.base import BUCKET, Running, free_port, process
+from tests.servers.base import BUCKET, Running, create, free_port, process
 from tests.servers.forwarding import Answer, Forwarder, Request, serving
 
 
@@ -148,10 +147,4 @@ def _create_bucket(endpoint: str) -> None:
     """Create the bucket. That it is there already is fine."""
     headers = {"content-type": "application/json"}
     facts = json.dumps({"name": BUCKET}).encode()
-    request = urllib.request.Request(f"{endpoint}/storage/v1/b?project=tests", data=facts, headers=headers)
-    try:
-        urllib.request.urlopen(request, timeout=10).close()
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code != 409:
-                raise
+    create(urllib.request.Request(f"{endpoint}/storage/v1/b?project=tests", data=facts, headers=headers))

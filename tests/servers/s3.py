@@ -9,12 +9,11 @@ import os
 import shutil
 import sys
 import sysconfig
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.servers.base import BUCKET, Running, free_port, free_ports, process
+from tests.servers.base import BUCKET, Running, ask, create, free_port, free_ports, process
 
 AWS_SECRET = "secret/of+the+tests/0123456789"
 
@@ -116,23 +115,11 @@ def _weed() -> str | None:
 
 def _create_bucket(endpoint: str) -> None:
     """Create the bucket, without a signature. That it is there already is fine."""
-    try:
-        _ask("PUT", f"{endpoint}/{BUCKET}")
-    except urllib.error.HTTPError as error:
-        if error.code != 409:
-            raise
+    create(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT"))
 
 
 def _write_something(endpoint: str) -> None:
     """The same, and an object: SeaweedFS takes buckets before it has room for their content."""
     _create_bucket(endpoint)
-    _ask("PUT", f"{endpoint}/{BUCKET}/.ready", b"x")
-    _ask("DELETE", f"{endpoint}/{BUCKET}/.ready")
-
-
-def _ask(method: str, url: str, data: bytes | None = None) -> None:
-    try:
-        urllib.request.urlopen(urllib.request.Request(url, data, method=method), timeout=20).close()
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise
+    ask(urllib.request.Request(f"{endpoint}/{BUCKET}/.ready", b"x", method="PUT"))
+    ask(urllib.request.Request(f"{endpoint}/{BUCKET}/.ready", method="DELETE"))

@@ -1,8 +1,9 @@
 """A Spark job that appends numbered batches to a table on an object store, in a process of its own: tests kill it, its
 executors, or the store.
 
-`numbered_job.py PLACE URL OPTIONS NUM_BATCHES`: PLACE is a directory for what Spark leaves behind, OPTIONS are JSON.
-It runs executors in processes of their own, and begins after the last batch that the table holds.
+`python -m tests.spark.numbered_job PLACE URL OPTIONS NUM_BATCHES`: PLACE is a directory for what Spark leaves
+behind, OPTIONS are JSON. It runs executors in processes of their own, and begins after the last
+batch that the table holds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from tests.spark.jobs import QUICK_JAVA, quick_settings
 
 import indextables as it
 from indextables.errors import TableNotFoundError
@@ -26,17 +28,10 @@ _TASKS = 4
 
 
 def main(place: str, url: str, options: str, num_batches: str) -> None:
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
+    settings = quick_settings(place) | {
         "spark.executor.memory": "512m",
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={place}",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": QUICK_JAVA,
         "spark.task.maxFailures": "8",
-        "spark.local.dir": place,
-        "spark.ui.showConsoleProgress": "false",
     }
     for key, value in json.loads(options).items():
         settings[f"spark.indextables.{key}"] = str(value).lower() if isinstance(value, bool) else str(value)

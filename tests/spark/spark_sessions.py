@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from tests.spark.jobs import quick_settings
 from tests.spark_runs import NO_SPARK, can_run_spark
 
 CONNECT = {
@@ -76,17 +77,10 @@ def _start(place: str, cores: int, settings: Mapping[str, str]) -> Any:
 
     from indextables.spark.java_runtime import java_home_for_spark
 
-    quick = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={place}",
-        "spark.local.dir": place,
+    quick = quick_settings(place) | {
         "spark.sql.warehouse.dir": os.path.join(place, "warehouse"),
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
-        "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
     }
     environment = {

@@ -7,14 +7,14 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.servers import Running, missing, running
+from tests.spark.jobs import start_job
 from tests.spark.numbered_job import ROWS_PER_BATCH
 from tests.spark_runs import needs_spark
 
@@ -25,7 +25,6 @@ from indextables.store import open_store
 
 pytestmark = [needs_spark, pytest.mark.slow]
 
-_JOB = Path(__file__).with_name("numbered_job.py")
 _NUM_BATCHES = 4
 _PATIENCE_SECONDS = 240
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
@@ -48,16 +47,10 @@ def url(server, request) -> str:
 class Job:
     """A job and its executors, all in one session of processes."""
 
-    def __init__(self, server: Running, url: str, place: Path, num_batches: int = _NUM_BATCHES) -> None:
+    def __init__(self, server: Running, url: str, place: Path) -> None:
         self._output = place / "output"
         patient = {**server.options, "store.retry.maxAttempts": 10, "store.retry.timeoutSeconds": 60}
-        arguments = [sys.executable, str(_JOB), str(place), url, json.dumps(patient), str(num_batches)]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-        environment = {**kept, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-        with self._output.open("ab") as output:
-            self._process = subprocess.Popen(
-                arguments, env=environment, stdout=output, stderr=output, start_new_session=True
-            )
+        self._process = start_job("numbered_job", place, url, json.dumps(patient), str(_NUM_BATCHES))
 
     def check_alive(self) -> None:
         assert self._process.poll() is None, self._output.read_text()[-3000:]
@@ -83,8 +76,8 @@ class Job:
 
 
 @contextlib.contextmanager
-def started(server: Running, url: str, place: Path, num_batches: int = _NUM_BATCHES) -> Iterator[Job]:
-    job = Job(server, url, place, num_batches)
+def started(server: Running, url: str, place: Path) -> Iterator[Job]:
+    job = Job(server, url, place)
     try:
         yield job
     finally:
@@ -145,6 +138,6 @@ def test_the_store_is_killed_and_started_again(server, url, tmp_path) -> None:
         server.start()
         job.finish()
     check_whole(server, url, _NUM_BATCHES)
-    with started(server, url, tmp_path, _NUM_BATCHES + 1) as job:
-        job.finish()
+    next_rows = range(_NUM_BATCHES * ROWS_PER_BATCH, (_NUM_BATCHES + 1) * ROWS_PER_BATCH)
+    it.Table.open(url, options=server.options).append(pa.table({"id": next_rows}))
     check_whole(server, url, _NUM_BATCHES + 1)

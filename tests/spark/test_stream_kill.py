@@ -6,18 +6,17 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.spark.jobs import start_job
 from tests.spark.streams import Stream
 from tests.spark_runs import needs_spark
 
 pytestmark = [needs_spark, pytest.mark.slow]
 
-_JOB = Path(__file__).with_name("stream_job.py")
 _KILLS = 10
 _PATIENCE_SECONDS = 180
 # About as long as a batch takes: it is written, committed, and noted as done.
@@ -26,11 +25,7 @@ _LONGEST_BATCH_SECONDS = 1.5
 
 def start(stream: Stream, place: Path, files: int) -> subprocess.Popen[bytes]:
     (place / "begun").unlink(missing_ok=True)
-    arguments = [sys.executable, _JOB, place, stream.source, stream.sink, stream.checkpoint, str(files)]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    environment = {**kept, "PYSPARK_PYTHON": sys.executable, "XDG_CACHE_HOME": str(place / "cache")}
-    silence = subprocess.DEVNULL
-    return subprocess.Popen(arguments, env=environment, stdout=silence, stderr=silence, start_new_session=True)
+    return start_job("stream_job", place, stream.source, stream.sink, stream.checkpoint, str(files))
 
 
 def planned_batches(stream: Stream) -> int:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.spark.jobs import start_job
 from tests.spark.spark_rows import numbers, orphans, save
 from tests.spark.write_job import NUM_BATCHES, ROWS_PER_BATCH
 
@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
-_JOB = Path(__file__).with_name("write_job.py")
 _PATIENCE_SECONDS = 120
 
 
@@ -147,12 +146,7 @@ def test_a_table_that_goes_away_during_a_job_gets_none_of_its_rows(spark, url, t
 
 
 def run_job(master: str, tmp_path: Path, job: str, url: str) -> subprocess.Popen[bytes]:
-    place = tmp_path / "spark"
-    place.mkdir(exist_ok=True)
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, str(_JOB), master, str(place), job, url]
-    with open(tmp_path / "output", "ab") as output:
-        return subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+    return start_job("write_job", tmp_path / "spark", master, job, url)
 
 
 @contextlib.contextmanager
@@ -168,12 +162,12 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 def finish(process: subprocess.Popen[bytes], tmp_path: Path) -> None:
     with ended(process):
-        assert process.wait(_PATIENCE_SECONDS) == 0, (tmp_path / "output").read_text()[-3000:]
+        assert process.wait(_PATIENCE_SECONDS) == 0, (tmp_path / "spark" / "output").read_text()[-3000:]
 
 
 def test_tasks_that_are_tried_again_lose_and_double_no_row(url, tmp_path) -> None:
     finish(run_job("local[2,4]", tmp_path, "retried", url), tmp_path)
-    assert "the first attempt" in (tmp_path / "output").read_text()
+    assert "the first attempt" in (tmp_path / "spark" / "output").read_text()
     assert numbers(url) == list(range(200))
     assert it.Table.open(url).version == 1
 
@@ -182,7 +176,7 @@ def test_a_driver_that_is_killed_in_the_middle_can_be_run_again(url, tmp_path) -
     process = run_job("local[2]", tmp_path, "stuck", url)
     with ended(process):
         until(lambda: process.poll() is not None or (_versions(url) == 2 and bool(orphans(url))))
-        assert process.poll() is None, (tmp_path / "output").read_text()[-3000:]
+        assert process.poll() is None, (tmp_path / "spark" / "output").read_text()[-3000:]
     assert numbers(url) == list(range(ROWS_PER_BATCH))
     finish(run_job("local[2]", tmp_path, "batches", url), tmp_path)
     assert numbers(url) == list(range(NUM_BATCHES * ROWS_PER_BATCH))

@@ -1,6 +1,6 @@
 """A Spark job in a process of its own, for tests that kill it or let its tasks fail.
 
-`write_job.py MASTER PLACE JOB URL`: PLACE is a directory for what Spark leaves behind.
+`python -m tests.spark.write_job PLACE MASTER JOB URL`: PLACE is a directory for what Spark leaves behind.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
+from tests.spark.jobs import quick_settings
 
 import indextables as it
 from indextables.spark.java_runtime import java_home_for_spark
@@ -22,18 +23,9 @@ NUM_BATCHES = 3
 ROWS_PER_BATCH = 40
 
 
-def main(master: str, place: str, job: str, url: str) -> None:
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={place}",
-        "spark.local.dir": place,
-        "spark.ui.showConsoleProgress": "false",
-    }
+def main(place: str, master: str, job: str, url: str) -> None:
     os.environ["JAVA_HOME"] = java_home_for_spark()
-    spark = SparkSession.builder.master(master).config(map=settings).getOrCreate()
+    spark = SparkSession.builder.master(master).config(map=quick_settings(place)).getOrCreate()
     try:
         {"retried": retried, "batches": batches, "stuck": stuck}[job](spark, url)
     finally:

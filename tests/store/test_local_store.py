@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -273,6 +274,37 @@ def test_local_leftovers_of_a_crash_are_never_listed(tmp_path):
     left = [name for _, _, names in os.walk(tmp_path) for name in names if name != "k"]
     assert left, "no crash left anything behind, so this test shows nothing"
     assert all(name.startswith(".indextables-") and name.endswith(".tmp") for name in left)
+
+
+def test_local_leftovers_go_with_a_put_beside_them_a_day_later(tmp_path):
+    for name, hours in {"young": 23, "old": 25, "older": 500}.items():
+        left = tmp_path / "d" / f".indextables-{name}.tmp"
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(b"x")
+        os.utime(left, (time.time() - hours * 3600,) * 2)
+    (tmp_path / "d" / ".indextables-directory.tmp").mkdir()
+    store = local(tmp_path)
+    store.put("elsewhere", b"x")
+    assert len(os.listdir(tmp_path / "d")) == 4
+    store.put_if_absent("d/k", b"x")
+    assert sorted(os.listdir(tmp_path / "d")) == [".indextables-directory.tmp", ".indextables-young.tmp", "k"]
+
+
+def test_local_leftovers_that_cannot_be_deleted_are_no_failure(tmp_path, monkeypatch):
+    left = tmp_path / ".indextables-old.tmp"
+    left.write_bytes(b"x")
+    os.utime(left, (0, 0))
+    store = local(tmp_path)
+
+    def refuse(path: str) -> None:
+        if path == str(left):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        os.unlink(path)
+
+    monkeypatch.setattr(store._disk, "unlink", refuse)
+    store.put_if_absent("k", b"x")
+    assert store.get("k") == b"x"
+    assert left.exists()
 
 
 def test_local_names_of_temporary_files_are_no_keys(tmp_path):

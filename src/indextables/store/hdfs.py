@@ -24,15 +24,12 @@ from indextables.store.base import ObjectMeta, check_key, check_source
 from indextables.store.fork import enter_network
 from indextables.store.hdfs_client import build_client, hdfs_errors, remote_class
 from indextables.store.ranges import Spans, read_together
+from indextables.store.temporary import Once, is_after_temporary, is_stale, is_temporary, temporary_path
 from indextables.store.url import Location
 
-_TEMPORARY_PREFIX = ".indextables-"
-_TEMPORARY_SUFFIX = ".tmp"
-_STALE_MS = 24 * 3600 * 1000
 _CHUNK_BYTES = 8 << 20
 _PAGE = 1000
 _READ_TRIES = 3
-_MOST_SWEPT_DIRECTORIES = 10_000
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -49,7 +46,7 @@ class HdfsStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._made: tuple[Any, str] | None = None
-        self._swept: set[str] = set()
+        self._swept = Once()
 
     def __reduce__(self) -> tuple[object, ...]:
         return HdfsStore, (self.location, self._config)
@@ -142,7 +139,7 @@ class HdfsStore:
         return hdfs_errors(self.location, verb, key, writes=writes)
 
     def _checked(self, key: str) -> str:
-        if _is_temporary(key.rpartition("/")[2]):
+        if is_temporary(key.rpartition("/")[2]):
             raise StorageError(f"cannot use the key `{key!a}` because such names are kept for temporary files")
         if ":" in key:
             raise StorageRefusedError(f"cannot use the key `{key!a}` because HDFS has no names with a colon")
@@ -159,7 +156,7 @@ class HdfsStore:
     def _put(self, key: str, chunks: Iterable[bytes], *, overwrite: bool) -> None:
         path = self._path(key)
         directory = path.rpartition("/")[0]
-        temporary = f"{directory}/{_TEMPORARY_PREFIX}{self._clock.uuid()}{_TEMPORARY_SUFFIX}"
+        temporary = temporary_path(directory, self._clock)
         try:
             self._write_new(temporary, chunks)
             self._client.rename(temporary, path, overwrite)
@@ -197,16 +194,14 @@ class HdfsStore:
         """Delete the temporary files in a directory that were left there a day ago, once for each directory."""
         if directory in self._swept:
             return
-        if len(self._swept) >= _MOST_SWEPT_DIRECTORIES:
-            self._swept.clear()
         self._swept.add(directory)
         try:
             now_ms = self._client.get_file_info(written).modification_time
             for status in self._client.list_status(directory or "/"):
                 name = status.path.rpartition("/")[2]
-                if name.isascii() and name[: len(_TEMPORARY_PREFIX)] > _TEMPORARY_PREFIX:
-                    return  # they come in order
-                if _is_temporary(name) and status.modification_time < now_ms - _STALE_MS:
+                if is_after_temporary(name):
+                    return
+                if is_temporary(name) and is_stale(status.modification_time, now_ms):
                     self._client.delete(status.path)
         except (OSError, RuntimeError) as error:
             _log.debug("cannot sweep `%s`: %s", directory, error)
@@ -237,7 +232,7 @@ class HdfsStore:
         with contextlib.suppress(FileNotFoundError):
             for status in self._client.list_status(directory):
                 name = status.path.rpartition("/")[2]
-                if status.path != directory and not _is_temporary(name):
+                if status.path != directory and not is_temporary(name):
                     yield f"{directory_key}/{name}" if directory_key else name, status
 
 
@@ -262,10 +257,6 @@ def _read_up_to(reader: Any, start: int, end: int) -> bytes:
 def _is_out_of_reach(error: BaseException) -> bool:
     """Whether the client has just tried for long to reach a server; the next call would try as long again."""
     return type(error) is OSError or isinstance(error, ConnectionError | TimeoutError)
-
-
-def _is_temporary(name: str) -> bool:
-    return name.startswith(_TEMPORARY_PREFIX) and name.endswith(_TEMPORARY_SUFFIX)
 
 
 def _meta(key: str, status: Any) -> ObjectMeta:

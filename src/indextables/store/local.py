@@ -2,8 +2,7 @@
 
 A put writes a hidden temporary file, syncs it, gives it its name (by a hard link where the name must be free) and syncs
 the directory. The directory's own name is durable before anything is put into it, whoever made it. After a power cut an
-object is there whole or not at all, and one whose put returned is there; a delete may be undone. Temporary files that a
-crash leaves behind are never listed.
+object is there whole or not at all, and one whose put returned is there; a delete may be undone.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import bisect
 import contextlib
 import errno
 import itertools
+import logging
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,17 +27,16 @@ from indextables.errors import (
 from indextables.store.base import ObjectMeta, check_key, check_range, check_source
 from indextables.store.disk import Disk
 from indextables.store.listings import Listings
+from indextables.store.temporary import Once, is_stale, is_temporary, temporary_path
 from indextables.store.url import Location
 
-_TEMPORARY_PREFIX = ".indextables-"
-_TEMPORARY_SUFFIX = ".tmp"
 _COPY_CHUNK_BYTES = 8 << 20
-_MOST_HELD_DIRECTORIES = 10_000
 _PAGE = 1000
 _READ = os.O_RDONLY | os.O_NONBLOCK  # to open a pipe would else wait for whoever writes to it
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_log = logging.getLogger(__name__)
 
 
 class LocalStore:
@@ -51,7 +50,7 @@ class LocalStore:
         self._disk = disk or Disk()
         self._clock = clock
         self._listings = Listings(clock, _is_hidden)
-        self._held: set[str] = set()
+        self._held, self._swept = Once(), Once()
 
     def __reduce__(self) -> tuple[object, ...]:
         return LocalStore, (self.location,)
@@ -64,7 +63,7 @@ class LocalStore:
             path = self._path(key)
             with self._temporary(path, (data,)) as temporary:
                 self._link(temporary, path, key)
-            self._disk.sync_directory(os.path.dirname(path))
+            self._finish(path)
 
     def put(self, key: str, data: bytes) -> None:
         with _storage_errors("write", key, writes=True):
@@ -162,7 +161,7 @@ class LocalStore:
         path = self._path(key)
         with self._temporary(path, chunks) as temporary:
             self._disk.replace(temporary, path)
-        self._disk.sync_directory(os.path.dirname(path))
+        self._finish(path)
 
     def _link(self, temporary: str, path: str, key: str) -> None:
         try:
@@ -185,7 +184,7 @@ class LocalStore:
     def _temporary(self, path: str, chunks: Iterable[bytes]) -> Iterator[str]:
         directory = os.path.dirname(path)
         self._hold(directory)
-        temporary = f"{directory}/{_TEMPORARY_PREFIX}{self._clock.uuid()}{_TEMPORARY_SUFFIX}"
+        temporary = temporary_path(directory, self._clock)
         try:
             self._write_new(temporary, path, chunks)
             yield temporary
@@ -218,9 +217,26 @@ class LocalStore:
             self._disk.sync_directory(parent)
         elif os.access(parent, os.R_OK | os.W_OK):  # elsewhere no process like this one has made directories
             self._disk.sync_directory(parent)
-        if len(self._held) >= _MOST_HELD_DIRECTORIES:
-            self._held.clear()
         self._held.add(directory)
+
+    def _finish(self, path: str) -> None:
+        """Make a new name durable."""
+        directory = os.path.dirname(path)
+        self._disk.sync_directory(directory)
+        if directory not in self._swept:
+            self._swept.add(directory)
+            self._sweep(directory, path)
+
+    def _sweep(self, directory: str, written: str) -> None:
+        """Delete the temporary files that were left in a directory a day ago."""
+        try:
+            now_ms = os.stat(written).st_mtime_ns // 1_000_000
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if _is_left_behind(entry, now_ms):
+                        self._disk.unlink(entry.path)
+        except OSError as error:  # another process sweeps too, or this one may not
+            _log.debug("cannot sweep `%s`: %s", directory, error)
 
     def _scan(self, directory_key: str, trail: frozenset[tuple[int, int]]) -> Iterator[ObjectMeta]:
         """The keys below a directory as the disk gives them, without holding its names; `trail` as for `_walk`."""
@@ -283,9 +299,16 @@ class LocalStore:
 
 def _is_hidden(name: str) -> bool:
     """Our own temporary files, and names that are not text and so can be no key."""
-    if name.startswith(_TEMPORARY_PREFIX) and name.endswith(_TEMPORARY_SUFFIX):
+    if is_temporary(name):
         return True
     return not name.isascii() and any("\udc80" <= letter <= "\udcff" for letter in name)
+
+
+def _is_left_behind(entry: os.DirEntry[str], now_ms: int) -> bool:
+    """Whether this is a temporary file whose writer is gone."""
+    if not is_temporary(entry.name) or not entry.is_file(follow_symlinks=False):
+        return False
+    return is_stale(entry.stat().st_mtime_ns // 1_000_000, now_ms)
 
 
 def _names_from(names: Sequence[str], first: str) -> Sequence[str]:
