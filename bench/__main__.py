@@ -35,6 +35,7 @@ NAMES = (
     "aggregate",
     "cold-split",
     "rare-term",
+    "far-splits",
     "merge",
     "purge",
     *_SPARK_NAMES,
@@ -117,6 +118,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         aggregating,
         cold_split,
         commits,
+        far_splits,
         formats,
         growth,
         indexing,
@@ -150,6 +152,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         "aggregate": aggregating.run,
         "cold-split": cold_split.run,
         "rare-term": rare_term.run,
+        "far-splits": far_splits.run,
         "merge": merging.run,
         "purge": purging.run,
     }

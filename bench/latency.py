@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from indextables.store import ObjectMeta, ObjectStore
 from indextables.store.metered import MeteredStore
@@ -23,6 +23,10 @@ class LateStore(MeteredStore):
     def get(self, key: str, *, e_tag: str | None = None) -> bytes:
         time.sleep(self._pause_seconds)
         return super().get(key, e_tag=e_tag)
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        time.sleep(self._pause_seconds)
+        return super().get_ranges(key, ranges)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
         time.sleep(self._pause_seconds)

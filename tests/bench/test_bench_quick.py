@@ -91,6 +91,10 @@ _FIGURES = [
     ("rare-term: in 1 of 4 splits of 250 rows, first search", None),
     ("rare-term: in 1 of 4 splits of 400 rows, fetched", "all splits whole"),
     ("rare-term: in 1 of 4 splits of 400 rows, first search", None),
+    (
+        "far-splits: search 4 small splits, each read 30 ms late (simulated)",
+        "ours, as many at once as there are cores",
+    ),
     ("merge: 4 splits of 250 rows", "indexing the rows again"),
     ("merge: 4 splits of 250 rows, size", "indexing the rows again"),
     ("merge: 4 splits of 250 rows, first count after it", "indexing the rows again"),
@@ -136,6 +140,12 @@ def test_a_rare_term_is_sought_by_ranges_and_not_in_whole_splits(quick_run):
         assert set(figure["store_calls"]) == {"get_ranges"}
         assert figure["store_calls"]["get_ranges"] > 4
         assert figure["ratio"] < 1
+
+
+def test_a_small_split_that_is_far_is_one_request(quick_run):
+    _, report = quick_run
+    (figure,) = [figure for figure in report["figures"] if figure["name"].startswith("far-splits:")]
+    assert figure["store_calls"] == {"get_ranges": 4}
 
 
 def test_the_environment_is_named_and_the_machine_is_not(quick_run):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.split.split_examples import FILES, KEY, open_split, read_rows, small_table, store_at, write_split
+from tests.split.split_examples import FILES, KEY, FarStore, open_split, read_rows, small_table, store_at, write_split
 
 from indextables.errors import CorruptSplitError
 from indextables.split import layout
@@ -27,12 +27,13 @@ def written(tmp_path_factory):
     return root, finished, (root / KEY).read_bytes()
 
 
-def use_everything(root, into, finished: FinishedSplit | None) -> None:
+def use_everything(root, into, finished: FinishedSplit | None, far: bool) -> None:
     """Open the split and use every part of it; all must be right, or it must be called damaged."""
     into.mkdir(exist_ok=True)
     for path in into.iterdir():
         path.unlink()
-    split = SplitFile.open(store_at(root), KEY) if finished is None else open_split(root, finished)
+    store = FarStore(store_at(root)) if far else store_at(root)
+    split = SplitFile.open(store, KEY) if finished is None else open_split(root, finished, store=store)
     assert split.num_rows == 5
     assert split.schema.equals(small_table().schema)
     for terms in (split.term_filter(), split.fine_filter()):
@@ -45,18 +46,18 @@ def use_everything(root, into, finished: FinishedSplit | None) -> None:
     assert {path.name: path.read_bytes() for path in into.iterdir()} == FILES
 
 
-def is_noticed(root, into, finished: FinishedSplit | None, data: bytes) -> bool:
+def is_noticed(root, into, finished: FinishedSplit | None, data: bytes, *, far: bool = False) -> bool:
     (root / KEY).write_bytes(data)
     try:
-        use_everything(root, into, finished)
+        use_everything(root, into, finished, far)
     except CorruptSplitError as error:
         return KEY in error.message
     return False
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("knows_offsets", [True, False])
-def test_every_flipped_byte_is_noticed(written, tmp_path, knows_offsets) -> None:
+@pytest.mark.parametrize(("knows_offsets", "far"), [(True, False), (True, True), (False, False)])
+def test_every_flipped_byte_is_noticed(written, tmp_path, knows_offsets, far) -> None:
     root, finished, data = written
     assert not is_noticed(root, tmp_path / "into", finished, data)
     harmless = [
@@ -67,6 +68,7 @@ def test_every_flipped_byte_is_noticed(written, tmp_path, knows_offsets) -> None
             tmp_path / "into",
             finished if knows_offsets else None,
             data[:position] + bytes([data[position] ^ (1 << position % 8)]) + data[position + 1 :],
+            far=far,
         )
     ]
     assert harmless == [0, 1, 2, 3]  # the first four bytes say that it is Parquet, and nobody reads them here
@@ -77,6 +79,7 @@ def test_every_cut_is_noticed(written, tmp_path) -> None:
     root, finished, data = written
     for length in range(len(data)):
         assert is_noticed(root, tmp_path / "into", finished, data[:length])
+        assert is_noticed(root, tmp_path / "into", finished, data[:length], far=True)
         assert is_noticed(root, tmp_path / "into", None, data[:length])
     for position in range(4, len(data), 7):
         assert is_noticed(root, tmp_path / "into", finished, data[:position] + data[position + 1 :])
@@ -93,12 +96,14 @@ def test_damage_in_many_places_is_noticed(written, tmp_path_factory, data) -> No
     other = data.draw(st.binary(min_size=1, max_size=64))
     damaged = whole[:start] + other + whole[end:]
     if damaged != whole:
-        assert is_noticed(root, into, data.draw(st.sampled_from([finished, None])), damaged)
+        known, far = data.draw(st.sampled_from([finished, None])), data.draw(st.booleans())
+        assert is_noticed(root, into, known, damaged, far=far)
 
 
 def test_a_split_that_grew_is_read_as_it_was(written, tmp_path) -> None:
     root, finished, data = written
     assert not is_noticed(root, tmp_path / "into", finished, data + b"more")
+    assert not is_noticed(root, tmp_path / "into", finished, data + b"more", far=True)
     assert is_noticed(root, tmp_path / "into", None, data + b"more")
 
 

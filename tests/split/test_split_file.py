@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.split.split_examples import (
     FILES,
     KEY,
+    FarStore,
     RecordingStore,
     every_type,
     open_split,
@@ -131,6 +132,22 @@ def test_opening_is_one_ranged_read_and_few_rows_fetch_few_bytes(wide) -> None:
     store.ranges.clear()
     assert read_rows(split, [7, 8], ["number"]).equals(table.select(["number"])[7:9])
     assert sum(end - start for start, end in store.ranges) < finished.num_bytes / 25
+
+
+@pytest.mark.parametrize("num_rows", [5, 200_000])
+def test_a_small_split_that_is_far_is_one_request(tmp_path, num_rows) -> None:
+    table = small_table(num_rows)
+    finished = write_split(str(tmp_path), table)
+    store = FarStore(store_at(tmp_path))
+    split = open_split(tmp_path, finished, store=store)
+    assert store.calls == {"get_ranges": 1}
+    (tmp_path / "into").mkdir()
+    split.extract_index(str(tmp_path / "into"))
+    assert split.fine_filter() is not None
+    assert read_rows(split).equals(table)
+    is_small = finished.num_bytes <= 64 << 10
+    assert is_small is (num_rows == 5)
+    assert (sum(store.calls.values()) == 1) is is_small
 
 
 def test_a_split_opens_without_its_offsets(wide, monkeypatch) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -44,11 +43,11 @@ from indextables.split.searcher import SplitSearcher
 logger = logging.getLogger(__name__)
 
 SEARCHING = "searching"
-WORKERS = min(8, os.cpu_count() or 1)
 ROW = "_row"
 
 _BAD_SPLITS = ("fail", "skip")
 _MOST_NAMED = 3
+_FIRST_WAVE = 4
 _FIELDS = ["path", "size", "num_records", "footer_start_offset", "footer_end_offset"]
 _T = TypeVar("_T")
 
@@ -102,8 +101,15 @@ class SplitQuestion:
     def ask(self, work: Callable[[Split], _T], splits: Sequence[Split] | None = None) -> list[tuple[Split, _T]]:
         """What some splits answer, or all, in their order; those that cannot be read are left out or are an error."""
         asked = [split for split in (self.splits if splits is None else splits) if split.path not in self._bad]
-        answers = SHARED_POOLS.map(SEARCHING, lambda split: self._try(work, split), asked, workers=WORKERS)
+        answers = SHARED_POOLS.map(SEARCHING, lambda split: self._try(work, split), asked, workers=self._opened.at_once)
         return [(split, answer[0]) for split, answer in zip(asked, answers, strict=True) if answer is not None]
+
+    def waves(self) -> Iterator[Sequence[Split]]:
+        """The splits in shares, for those who may need few of them: a few first, then as many as are asked at once."""
+        start, num_splits = 0, min(_FIRST_WAVE, self._opened.at_once)
+        while start < len(self.splits):
+            yield self.splits[start : start + num_splits]
+            start, num_splits = start + num_splits, min(2 * num_splits, self._opened.at_once)
 
     def searcher(self, split: Split) -> SplitSearcher:
         return self._opened.get(
@@ -292,12 +298,6 @@ def check_limit(limit: int | None) -> int | None:
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit < 1 << 63):
         raise ConfigError(f"cannot search for `{limit!r}` rows: expected a whole number of at least 1")
     return limit
-
-
-def waves(splits: Sequence[Split]) -> Iterator[Sequence[Split]]:
-    """As many splits as are asked side by side, and then as many more."""
-    for start in range(0, len(splits), WORKERS):
-        yield splits[start : start + WORKERS]
 
 
 def _filtered(snapshot: Snapshot, config: Config, where: str) -> tuple[pa.Table, BoundPredicate | None]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from indextables.errors import ConfigError, SchemaError
-from indextables.ops.questions import Question, Split, SplitQuestion, check_column, check_limit, waves
+from indextables.ops.questions import Question, Split, SplitQuestion, check_column, check_limit
 from indextables.ops.ranking import Chosen, Order, rank, scored_rows
 from indextables.split.fields import Kind
 from indextables.split.snippets import Snippet, SnippetMaker
@@ -102,7 +102,7 @@ class _Search:
         return (table if is_ranked else self._with_ones(table)).select(self._shown)
 
     def stream(self) -> Iterator[pa.Table]:
-        for share in waves(self._question.splits):
+        for share in self._question.waves():
             for split, (numbers, scores) in self._question.ask(self._hits, share):
                 for part in self._question.stream(split, self._read, numbers, scores):
                     if part.num_rows:
@@ -125,7 +125,7 @@ class _Search:
     def _in_order(self) -> pa.Table:
         found: list[pa.Table] = []
         missing = self._limit
-        shares = [self._question.splits] if missing is None else waves(self._question.splits)
+        shares = [self._question.splits] if missing is None else self._question.waves()
         for share in shares:
             for _, table in self._question.ask(functools.partial(self._first, limit=missing), share):
                 found.append(table.slice(0, missing))

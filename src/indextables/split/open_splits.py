@@ -13,6 +13,7 @@ import weakref
 import cachetools
 
 from indextables.config import Config
+from indextables.config import store_settings as settings
 from indextables.split.index_cache import IndexCache
 from indextables.split.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
@@ -21,6 +22,8 @@ from indextables.store import ObjectStore
 _MOST_TAIL_BYTES = 64 << 20
 _LEAST_ROOM = 64 << 10
 _MOST_INDEXES = 128
+_CORES = min(8, os.cpu_count() or 1)
+_MOST_WAITING = 16
 
 _Key = tuple[str, int]
 
@@ -29,6 +32,9 @@ class OpenSplits:
     """Searchers of splits, those used longest ago let go of first. Threads may share it."""
 
     def __init__(self, store: ObjectStore, config: Config) -> None:
+        """`at_once` is how many splits are best asked side by side: where a store is far, most of them wait for it."""
+        waiting = min(config[settings.STORE_PARALLELISM], _MOST_WAITING) if store.is_remote else 0
+        self.at_once = max(_CORES, waiting)
         self._store = store
         self._cache = IndexCache(config)
         self._lock = threading.Lock()

@@ -6,8 +6,8 @@
 
     split = SplitFile.open(store, key, size=..., footer_start_offset=..., footer_end_offset=...)
 
-Opening takes one ranged read. Every byte is verified before it is used: the footer by its seal, each page and each
-member by a CRC.
+Opening takes one ranged read, which fetches all of a small split in a store that is far. Every byte is verified before
+it is used: the footer by its seal, each page and each member by a CRC.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import functools
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
@@ -28,7 +29,7 @@ from indextables.errors import ObjectNotFoundError, SchemaError, StorageError
 from indextables.split import layout
 from indextables.split.encoding import writer_options
 from indextables.split.layout import Directory, Member, Segment, corrupt
-from indextables.split.members import extract_members, write_bytes, write_members
+from indextables.split.members import ReadRanges, extract_members, write_bytes, write_members
 from indextables.split.page_table import PageTable, encode_page_table, find_pages
 from indextables.split.rows import RowReader, check_types, leaf_ranges
 from indextables.split.term_filter import TermFilter
@@ -45,6 +46,7 @@ _EARLY_CHUNKS = 16_384
 _EARLY_GROUPS = (16, 256)
 _PACKED_GUESS = 0.4
 _TAIL_BYTES = 512 << 10
+_SMALL_BYTES = 64 << 10
 _TRAILER = struct.Struct("<I4s")
 _ARROW_SCHEMA = b"ARROW:schema"
 
@@ -215,11 +217,11 @@ class SplitFileWriter:
 class SplitFile:
     """A split in a store."""
 
-    def __init__(self, store: ObjectStore, key: str, size: int, footer_start: int, tail: bytes) -> None:
+    def __init__(self, read: ReadRanges, key: str, size: int, footer_start: int, tail: bytes) -> None:
         """From the bytes of the footer's range, of which nothing is trusted yet."""
         self.key = key
         self.size = size
-        self._store = store
+        self._read = read
         self._tail = tail
         self._tail_start = footer_start
         split_id = layout.check_seal(tail, key, size=size)
@@ -250,11 +252,13 @@ class SplitFile:
         if size is None:
             size = store.head(key).size
         if footer_start_offset is None or footer_end_offset is None:
-            return cls(store, key, size, *_find_tail(store, key, size))
+            read = _reader(store, key, size)
+            return cls(read, key, size, *_find_tail(read, key, size))
         if not 0 <= footer_start_offset <= footer_end_offset or footer_end_offset != size:
             raise corrupt(key, f"its footer cannot be at {footer_start_offset} to {footer_end_offset} of {size} bytes")
-        (tail,) = _read_ranges(store, key, size, [(footer_start_offset, footer_end_offset)])
-        return cls(store, key, size, footer_start_offset, tail)
+        read = _reader(store, key, size)
+        (tail,) = read([(footer_start_offset, footer_end_offset)])
+        return cls(read, key, size, footer_start_offset, tail)
 
     def term_filter(self) -> TermFilter | None:
         """Which terms the split may hold; `None` where nothing is known."""
@@ -301,8 +305,20 @@ class SplitFile:
         layout.check_crc(stored, member.raw_crc32, self.key, f"its {member.name.replace('-', ' ')}")
         return memoryview(stored)
 
-    def _read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        return _read_ranges(self._store, self.key, self.size, ranges)
+
+def _reader(store: ObjectStore, key: str, size: int) -> ReadRanges:
+    """What reads ranges of a split: from the store, or of one that is small and far from a copy of it all."""
+    read = functools.partial(_read_ranges, store, key, size)
+    if size > _SMALL_BYTES or not store.is_remote:
+        return read
+    (whole,) = read([(0, size)])
+    return functools.partial(_cut_ranges, whole, key)
+
+
+def _cut_ranges(whole: bytes, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    if any(not 0 <= start <= end <= len(whole) for start, end in ranges):
+        raise corrupt(key, "a part of it stands outside it")
+    return [whole[start:end] for start, end in ranges]
 
 
 def _read_ranges(store: ObjectStore, key: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -320,20 +336,20 @@ def _read_ranges(store: ObjectStore, key: str, size: int, ranges: Sequence[tuple
     return found
 
 
-def _find_tail(store: ObjectStore, key: str, size: int) -> tuple[int, bytes]:
+def _find_tail(read: ReadRanges, key: str, size: int) -> tuple[int, bytes]:
     """Where the footer's range starts, and its bytes, from the end of the file and what the footer says."""
     start = max(0, size - _TAIL_BYTES)
-    (tail,) = _read_ranges(store, key, size, [(start, size)])
+    (tail,) = read([(start, size)])
     footer_start = size - _TRAILER.size - _footer_length(tail, key)
     if footer_start < start:
         start = max(0, footer_start)
-        (tail,) = _read_ranges(store, key, size, [(start, size)])
+        (tail,) = read([(start, size)])
     directory = _directory_of(_parse_footer(tail, key), key)
     wanted = directory.footer_start_offset
     if wanted >= size:
         raise corrupt(key, "its footer starts behind its end")
     if wanted < start:
-        (before,) = _read_ranges(store, key, size, [(wanted, start)])
+        (before,) = read([(wanted, start)])
         return wanted, before + tail
     return wanted, tail[wanted - start :]
 
