@@ -132,6 +132,8 @@ class TinyWriter:
 class TinySplits:
     """Stands in for the splits that a table keeps open; none stays open here."""
 
+    at_once = 1
+
     def __init__(self, store: ObjectStore, config: Config) -> None:
         self._store = store
 
