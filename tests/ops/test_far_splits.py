@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pytest
@@ -26,50 +27,40 @@ def server(servers) -> Running:
     return server
 
 
-class Far:
-    """The table behind a proxy that lets each request for a split take so long, and notes when they come."""
+@contextlib.contextmanager
+def far_table(server: Running, seconds: float = 0) -> Iterator[tuple[it.Table, list[float]]]:
+    """The table behind a proxy where each request for a split takes so long, and the times at which they came."""
+    times: list[float] = []
 
-    def __init__(self, server: Running, seconds: float = 0) -> None:
-        self.times: list[float] = []
-        self._server = server
-        self._seconds = seconds
-
-    def __enter__(self) -> it.Table:
-        self._proxy = fault_proxy(self._server.endpoint, self._note, slow_seconds=self._seconds)
-        options = {**self._server.behind(self._proxy.__enter__().endpoint), "cache.disk.enabled": False}
-        return it.Table.open(f"{self._server.url}/far", options=options)
-
-    def __exit__(self, *error: object) -> None:
-        self._proxy.__exit__(None, None, None)
-
-    def _note(self, method: str, path: str, headers: Mapping[str, str]) -> ProxyFault:
+    def note(method: str, path: str, headers: Mapping[str, str]) -> ProxyFault:
         if ".split" not in path:
             return ProxyFault.NONE
-        self.times.append(time.monotonic())
+        times.append(time.monotonic())
         return ProxyFault.SLOW
+
+    with fault_proxy(server.endpoint, note, slow_seconds=seconds) as proxy:
+        options = {**server.behind(proxy.endpoint), "cache.disk.enabled": False}
+        yield it.Table.open(f"{server.url}/far", options=options), times
 
 
 def test_each_small_split_is_one_request(server) -> None:
-    far = Far(server)
-    with far as table:
+    with far_table(server) as (table, times):
         assert table.search("message:some").num_rows == _NUM_SPLITS
         assert table.count("message:needle") == 1
         assert table.search(columns=["id"]).num_rows == _NUM_SPLITS
-    assert len(far.times) == _NUM_SPLITS
+    assert len(times) == _NUM_SPLITS
 
 
 def test_many_are_asked_at_once(server) -> None:
-    far = Far(server, seconds=1)
-    with far as table:
+    with far_table(server, seconds=1) as (table, times):
         assert table.count("message:some") == _NUM_SPLITS
-    at_once = [at for at in far.times if at < far.times[0] + 1]
+    at_once = [at for at in times if at < times[0] + 1]
     assert 8 < len(at_once) <= 16
 
 
 def test_a_limit_asks_few_splits_first(server) -> None:
-    far = Far(server)
-    with far as table:
+    with far_table(server) as (table, times):
         assert table.search("message:some", limit=1).num_rows == 1
-        assert len(far.times) == 4
+        assert len(times) == 4
         assert table.search("message:needle", limit=1)["id"].to_pylist() == [_NUM_SPLITS - 1]
-    assert len(far.times) == _NUM_SPLITS
+    assert len(times) == _NUM_SPLITS
