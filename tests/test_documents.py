@@ -32,7 +32,7 @@ def test_the_module_list_of_the_architecture_is_the_tree() -> None:
 def test_modules_are_small_and_say_what_they_are() -> None:
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()
-        assert len(text.splitlines()) <= 400, path
+        assert len(text.splitlines()) <= 700, path
         assert ast.get_docstring(ast.parse(text)), path
 
 
