@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,12 +17,13 @@ from tests.servers import Running, missing, running
 
 import indextables as it
 
-hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)
-hypothesis.settings.load_profile("suite")
+hypothesis.settings.register_profile("quick", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("all", deadline=None, print_blob=True)
 
 SPARK_TESTS = ("tests/spark/", "tests/split/test_other_engines.py")
 ONE_SERVER = "tests/store/test_hdfs_store.py"
 OTHER_HALF = ("tests/spark/test_s", "tests/spark/test_t", "tests/spark/test_w")
+FIRST_SEED = "INDEXTABLES_FIRST_SEED"
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
 
 
@@ -99,3 +102,31 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_addoption(parser) -> None:
     parser.addoption("--seed", type=int, default=None, help="run the simulator with this one seed")
+    parser.addoption("--all", action="store_true", help="ten times the seeds, most of them random, and random examples")
+
+
+def pytest_configure(config) -> None:
+    """Choose the random seeds once, so that all processes of a run share them."""
+    hypothesis.settings.load_profile("all" if config.getoption("--all") else "quick")
+    os.environ.setdefault(FIRST_SEED, str(random.randrange(10**6, 10**9)))
+
+
+def pytest_report_header(config) -> str | None:
+    if not config.getoption("--all"):
+        return None
+    return f"random seeds from {os.environ[FIRST_SEED]}; {FIRST_SEED} sets them"
+
+
+@pytest.fixture
+def seeds(request) -> Callable[[int, int, int], list[int]]:
+    """Seeds for one of several shares of a simulator test: a tenth of them fixed, the others random and only with --all."""
+    config = request.config
+
+    def chosen(num_seeds: int, share: int, num_shares: int) -> list[int]:
+        if (seed := config.getoption("--seed")) is not None:
+            return [seed]
+        fixed, first = num_seeds // 10, int(os.environ[FIRST_SEED])
+        every = [*range(fixed), *range(first, first + num_seeds - fixed)] if config.getoption("--all") else range(fixed)
+        return list(every[share::num_shares])
+
+    return chosen

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -253,46 +251,3 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or "."
-
-
-TYPED = """
-from typing import assert_type
-from indextables.config import Config, settings, store_settings
-
-config = Config.resolve()
-assert_type(config[settings.CHECKPOINT_INTERVAL], int)
-assert_type(config[settings.CHECKPOINT_ENABLED], bool)
-assert_type(config[settings.STATE_COMPACTION_TOMBSTONE_THRESHOLD], float)
-assert_type(config[settings.STATE_FORMAT], str)
-assert_type(config[settings.PURGE_PARALLELISM], int | None)
-assert_type(config[store_settings.AWS_REGION], str | None)
-assert_type(config[store_settings.AWS_PATH_STYLE_ACCESS], bool | None)
-assert_type(config[settings.INDEXING_FASTFIELDS], tuple[str, ...] | None)
-assert_type(config.family(settings.INDEXING_TYPEMAP), dict[str, str])
-config.is_set(settings.CHECKPOINT_INTERVAL)
-wrong: str = config[settings.CHECKPOINT_INTERVAL]
-"""
-
-
-def test_a_setting_has_the_type_of_its_value(tmp_path: Path):
-    program = tmp_path / "typed.py"
-    program.write_text(TYPED)
-    source = Path(indextables.config.__file__).parents[2]
-    arguments = [
-        "--strict",
-        "--follow-imports=silent",
-        "--no-error-summary",
-        f"--cache-dir={tmp_path}",
-        "--config-file=",
-        str(program),
-    ]
-    result = subprocess.run(
-        [sys.executable, "-m", "mypy", *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "MYPYPATH": str(source)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert [line.split(": ", 1)[0] for line in result.stdout.splitlines()] == [f"typed.py:{TYPED.count(chr(10))}"]
-    assert "[assignment]" in result.stdout

@@ -28,24 +28,19 @@ from indextables.protocol.horizon import horizon_of
 _SHARES = 4
 
 
-def _seeds(num_seeds: int, share: int, request) -> range | list[int]:
-    chosen = request.config.getoption("--seed")
-    return [chosen] if chosen is not None else range(share, num_seeds, _SHARES)
-
-
 @pytest.mark.parametrize("share", range(_SHARES))
 @pytest.mark.parametrize("scenario", REAL)
-def test_a_maintained_table_loses_nothing(scenario: str, share: int, request) -> None:
+def test_a_maintained_table_loses_nothing(scenario: str, share: int, seeds) -> None:
     cast, faults, num_seeds = REAL[scenario]
-    for seed in _seeds(num_seeds, share, request):
+    for seed in seeds(num_seeds, share, _SHARES):
         simulate(seed, cast, faults, tiny=False)
 
 
 @pytest.mark.parametrize("share", range(_SHARES))
 @pytest.mark.parametrize("scenario", TINY)
-def test_tiny_rows_are_never_lost(scenario: str, share: int, request) -> None:
+def test_tiny_rows_are_never_lost(scenario: str, share: int, seeds) -> None:
     cast, faults, num_seeds = TINY[scenario]
-    for seed in _seeds(num_seeds, share, request):
+    for seed in seeds(num_seeds, share, _SHARES):
         simulate(seed, cast, faults)
 
 

@@ -19,11 +19,9 @@ _SHARES = 4
 
 @pytest.mark.parametrize("share", range(_SHARES))
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_seeds(scenario: str, share: int, request) -> None:
+def test_seeds(scenario: str, share: int, seeds) -> None:
     cast, faults, num_seeds = SCENARIOS[scenario]
-    chosen = request.config.getoption("--seed")
-    seeds = [chosen] if chosen is not None else range(share, num_seeds, _SHARES)
-    for seed in seeds:
+    for seed in seeds(num_seeds, share, _SHARES):
         simulate(seed, cast, faults)
 
 
