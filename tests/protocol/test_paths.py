@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from indextables.protocol.paths import (
     HIVE_NULL,
     escape_partition_value,
+    named_split_id,
     normalize_path,
     split_path,
     unescape_partition_value,
@@ -209,3 +210,11 @@ def test_new_splits_go_where_every_store_and_reader_finds_them(values, kind) -> 
 def test_where_splits_go() -> None:
     assert split_path((), {}, "x") == "splits/split-x.split"
     assert split_path(("day", "h"), {"day": "1"}, "x") == f"day=1/h={HIVE_NULL}/splits/split-x.split"
+
+
+def test_the_name_of_a_split_says_its_id() -> None:
+    split_id = "0f0e0d0c-1111-2222-3333-444455556666"
+    for values in ({}, {"day": "1\n2"}, {"day": "split-ffffffff-1111-2222-3333-444455556666.split"}):
+        assert named_split_id(split_path(tuple(values), values, split_id)) == split_id
+    for other in (f"part-00000-{split_id}.split", f"split-{split_id}.parquet", f"split-{split_id.upper()}.split", "x"):
+        assert named_split_id(f"splits/{other}") is None

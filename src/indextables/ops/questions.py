@@ -117,6 +117,7 @@ class SplitQuestion:
             size=split.size,
             footer_start_offset=split.footer_start_offset,
             footer_end_offset=split.footer_end_offset,
+            num_records=split.num_records,
         )
 
     def rows(self, split: Split, columns: Sequence[str], limit: int | None = None) -> pa.Table:

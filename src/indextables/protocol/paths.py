@@ -19,6 +19,7 @@ _NOT_A_NAME = frozenset({"", "."})
 _MOST_CHARACTERS = 4096  # no store has longer keys, and no file system longer paths
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _SCHEME_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_OUR_SPLIT = re.compile(r"(?:.*/)?split-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.split", re.ASCII | re.DOTALL)
 
 
 def normalize_path(path: str, table: Location) -> str:
@@ -75,3 +76,9 @@ def split_path(partition_columns: tuple[str, ...], partition_values: dict[str, s
         for column in partition_columns
     ]
     return "/".join([*directories, "splits", f"split-{split_id}.split"])
+
+
+def named_split_id(path: str) -> str | None:
+    """Id of a split by its name; None where the name is not one that `split_path` gives."""
+    match = _OUR_SPLIT.fullmatch(path)
+    return None if match is None else match.group(1)

@@ -118,11 +118,10 @@ def _open(store: ObjectStore, source: Source, schema: pa.Schema) -> SplitFile:
         size=source.size,
         footer_start_offset=source.footer_start_offset,
         footer_end_offset=source.footer_end_offset,
+        num_records=source.num_records,
     )
     if not split.schema.equals(schema):
         raise SchemaError(f"cannot combine the split `{source.path}` because its columns are not those of the table")
-    if source.num_records not in (None, split.num_rows):
-        raise corrupt(source.path, f"it has {split.num_rows} rows and the log says {source.num_records}")
     return split
 
 

@@ -5,7 +5,8 @@
 
 The directory is JSON in the Parquet footer, under the key `indextables.split`. The seal stands where the footer's range
 starts: the split's id, the file's length, and a hash of everything behind it, so of the page table, the filter and the
-whole footer with the directory. A file that another tool has rewritten keeps the directory but has no such seal.
+whole footer with the directory. A file that another tool has rewritten keeps the directory but has no such seal. The
+id stands in the split's name too, so that a split in the place of another is noticed.
 """
 
 from __future__ import annotations

@@ -44,9 +44,15 @@ class OpenSplits:
             _all_open_splits.add(self)
 
     def get(
-        self, path: str, *, size: int, footer_start_offset: int | None, footer_end_offset: int | None
+        self,
+        path: str,
+        *,
+        size: int,
+        footer_start_offset: int | None,
+        footer_end_offset: int | None,
+        num_records: int | None = None,
     ) -> SplitSearcher:
-        """The searcher of a split."""
+        """The searcher of a split, of which the log says so much."""
         with self._lock:
             known = self._known.get((path, size))
             if known is not None:
@@ -58,6 +64,7 @@ class OpenSplits:
             size=size,
             footer_start_offset=footer_start_offset,
             footer_end_offset=footer_end_offset,
+            num_records=num_records,
         )
         identity = f"{self._store.location.url}/{path}:{size}:{split.directory.split_id}"
         opened = SplitSearcher(split, identity, self._cache)

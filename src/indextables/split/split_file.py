@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import ObjectNotFoundError, SchemaError, StorageError
+from indextables.protocol.paths import named_split_id
 from indextables.split import layout
 from indextables.split.encoding import writer_options
 from indextables.split.layout import Directory, Member, Segment, corrupt
@@ -229,6 +230,8 @@ class SplitFile:
         self.directory: Directory = _directory_of(metadata, key)
         if self.directory.split_id != split_id or self.directory.footer_start_offset != footer_start:
             raise corrupt(key, "its directory is that of another file")
+        if named_split_id(key) not in (None, split_id):
+            raise corrupt(key, f"it is the split `{split_id}`, put in the place of another")
         if metadata.num_rows != self.directory.num_rows:
             raise corrupt(key, f"it has {metadata.num_rows} rows and its directory says {self.directory.num_rows}")
         self.num_rows: int = metadata.num_rows
@@ -247,8 +250,26 @@ class SplitFile:
         size: int | None = None,
         footer_start_offset: int | None = None,
         footer_end_offset: int | None = None,
+        num_records: int | None = None,
     ) -> SplitFile:
-        """Open a split by one ranged read, or by two or three where the offsets are not known."""
+        """Open a split by one ranged read, or by two or three where the offsets are not known.
+
+        `num_records` is how many rows the log says it has.
+        """
+        split = cls._open(store, key, size, footer_start_offset, footer_end_offset)
+        if num_records not in (None, split.num_rows):
+            raise corrupt(key, f"it has {split.num_rows} rows and the log says {num_records}")
+        return split
+
+    @classmethod
+    def _open(
+        cls,
+        store: ObjectStore,
+        key: str,
+        size: int | None,
+        footer_start_offset: int | None,
+        footer_end_offset: int | None,
+    ) -> SplitFile:
         if size is None:
             size = store.head(key).size
         if footer_start_offset is None or footer_end_offset is None:
