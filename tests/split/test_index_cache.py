@@ -85,20 +85,57 @@ def test_damage_is_noticed_and_mended(tmp_path, damage) -> None:
     use(cache_at(tmp_path), "a", never)
 
 
-def test_after_a_power_cut_checksums_are_compared_once(tmp_path, monkeypatch) -> None:
-    path = os.path.join(use(cache_at(tmp_path), "a"), "a.term")
-    other_boot = "0" * len(index_cache._boot_id())
-    monkeypatch.setattr(index_cache, "_boot_id", lambda: other_boot)
-    use(cache_at(tmp_path), "a", never)
-    with monkeypatch.context() as patch:
-        patch.setattr(index_cache, "_describe", None)
-        use(cache_at(tmp_path), "a", never)
+def flip_quietly(path: str, position: int) -> None:
+    """Flip a bit of a file, and leave its size and times as they are."""
     facts = os.stat(path)
     with open(path, "r+b") as file:
-        file.write(b"\0" * 10)
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << position % 8]))
     os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    monkeypatch.setattr(index_cache, "_boot_id", lambda: "1" * len(other_boot))
+
+
+def in_another_process(work, *given) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=work, args=given)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
+def _use_whole(place, fill) -> None:
+    use(cache_at(place), "a", fill)
+
+
+@pytest.mark.parametrize("name", ["a.term", "meta.json"])
+def test_a_flipped_bit_is_noticed_though_size_and_times_are_kept(tmp_path, name) -> None:
+    directory = use(cache_at(tmp_path), "a")
+    flip_quietly(os.path.join(directory, name), 1)
+    in_another_process(_use_whole, tmp_path, extract)
+    in_another_process(_use_whole, tmp_path, never)
+
+
+def test_every_flipped_bit_of_a_record_does_no_harm(tmp_path) -> None:
+    directory = use(cache_at(tmp_path), "a")
+    record = os.path.join(os.path.dirname(directory), "record")
+    for position in range(os.path.getsize(record)):
+        flip_quietly(record, position)
+        index_cache._verified.clear()
+        use(cache_at(tmp_path), "a")
+
+
+def test_a_process_compares_checksums_once(tmp_path, monkeypatch) -> None:
+    directory = use(cache_at(tmp_path), "a")
+    index_cache._verified.clear()
+    compared = []
+    whole = index_cache._checksum
+    monkeypatch.setattr(index_cache, "_checksum", lambda path: compared.append(path) or whole(path))
+    for _ in range(3):
+        use(cache_at(tmp_path), "a", never)
+    assert len(compared) == len(FILES)
+    flip_quietly(os.path.join(directory, "a.term"), 7)
     use(cache_at(tmp_path), "a")
+    assert len(compared) > len(FILES)
 
 
 def test_the_size_is_bounded_and_what_was_used_longest_ago_goes(tmp_path) -> None:

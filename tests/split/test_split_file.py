@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -166,7 +165,7 @@ def test_the_index_comes_out_as_it_went_in(tmp_path) -> None:
     assert {piece.is_plain for member in split.directory.members for piece in member.pieces} == {True, False}
     into = tmp_path / "into"
     into.mkdir()
-    assert split.extract_index(str(into)) == {name: zlib.crc32(data) for name, data in files.items()}
+    split.extract_index(str(into))
     assert {path.name: path.read_bytes() for path in into.iterdir()} == files
     with pytest.raises(FileExistsError):
         split.extract_index(str(into))

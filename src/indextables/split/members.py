@@ -61,16 +61,12 @@ def write_bytes(sink: pa.NativeFile, name: str, data: bytes) -> Member:
     return Member(name=name, offset=offset, pieces=[piece], raw_crc32=crc32)
 
 
-def extract_members(members: Sequence[Member], into: str, key: str, read: ReadRanges) -> dict[str, int]:
-    """Write the members of the split `key` as files into a directory; `read` fetches ranges of the split.
-
-    Gives the CRC of each file.
-    """
+def extract_members(members: Sequence[Member], into: str, key: str, read: ReadRanges) -> None:
+    """Write the members of the split `key` as files into a directory; `read` fetches ranges of the split."""
     for member in members:
         os.close(os.open(_path(into, member), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     work = functools.partial(_extract_run, into=into, key=key, read=read)
     SHARED_POOLS.map(_EXTRACTING, work, list(_runs(members)), workers=_READERS)
-    return {member.name: member.raw_crc32 for member in members}
 
 
 class _Part(NamedTuple):

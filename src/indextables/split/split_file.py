@@ -300,9 +300,9 @@ class SplitFile:
         except ValueError as error:
             raise corrupt(self.key, str(error)) from error
 
-    def extract_index(self, into: str) -> dict[str, int]:
-        """Write the files of the index into a directory, which must be empty; they are verified. Gives their CRCs."""
-        return extract_members(self.directory.members, into, self.key, self._read)
+    def extract_index(self, into: str) -> None:
+        """Write the files of the index into a directory, which must be empty; they are verified."""
+        extract_members(self.directory.members, into, self.key, self._read)
 
     def rows(
         self, row_numbers: pa.Array | None = None, columns: Sequence[str] | None = None
