@@ -144,7 +144,13 @@ class Table:
 
     def refresh(self) -> Table:
         """Move to the newest version. The same handle is returned."""
-        self._known = self._log.snapshot()
+        before = self._known
+        fresh = self._log.snapshot()
+        known = self._known
+        if (
+            known is before or known is None or fresh.version > known.version
+        ):  # another thread may have moved it further
+            self._known = fresh
         return self
 
     def files(self, where: str | None = None) -> pa.Table:

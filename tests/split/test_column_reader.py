@@ -191,7 +191,7 @@ def test_a_column_that_is_called_like_a_part_of_another(tmp_path, struct_first, 
 def test_nothing_keeps_a_split_that_was_read(tmp_path) -> None:
     split = open_split(tmp_path, write_split(str(tmp_path), pa.table({"n": range(10)})))
     read_rows(split, [1])
-    gone = weakref.ref(split._rows._column("n"))
+    gone = weakref.ref(split._rows._columns["n"])
     del split
     gc.collect()
     assert gone() is None

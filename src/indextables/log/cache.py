@@ -8,12 +8,12 @@ schema change the metadata.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-import cachetools
 import msgspec
+
+from indextables.caching import BoundedCache
 
 MAX_VERSIONS = 1000
 _MAX_FEW = 16
@@ -38,29 +38,25 @@ class _CountedCache(Generic[_Value]):
     """A bounded cache with a time to live that counts its hits. Safe to share between threads."""
 
     def __init__(self, max_size: int, ttl_seconds: float, timer: Callable[[], float], *, enabled: bool) -> None:
-        self._lock = threading.Lock()
-        self._entries: cachetools.Cache[Hashable, Any] = cachetools.TTLCache(max_size, ttl_seconds, timer=timer)
+        self._entries: BoundedCache[Hashable, _Value] = BoundedCache(max_size, ttl_seconds=ttl_seconds, timer=timer)
         self._enabled = enabled
         self.hits = 0
         self.misses = 0
 
     def get(self, key: Hashable) -> _Value | None:
-        with self._lock:
-            value: _Value | None = self._entries.get(key) if self._enabled else None
-            if value is None:
-                self.misses += 1
-            else:
-                self.hits += 1
-            return value
+        value = self._entries.get(key) if self._enabled else None
+        if value is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+        return value
 
     def put(self, key: Hashable, value: _Value) -> None:
         if self._enabled:
-            with self._lock:
-                self._entries[key] = value
+            self._entries.put(key, value)
 
     def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
+        self._entries.clear()
 
     @property
     def hit_rate(self) -> float:

@@ -6,13 +6,13 @@ everything is made only when somebody asks for it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.caching import lazy_property
 from indextables.protocol.file_table import FILES_SCHEMA, AddedFile, files_table
 
 
@@ -53,7 +53,7 @@ class LiveFiles:
         self._gone = gone
         self._tail = tail or {}
 
-    @functools.cached_property
+    @lazy_property
     def table(self) -> pa.Table:
         """A row per live file, in the order in which they were added."""
         parts = list(self._parts(None, None)) or [FILES_SCHEMA.empty_table()]

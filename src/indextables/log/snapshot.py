@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.caching import lazy_property
 from indextables.errors import CorruptLogError, SchemaError
 from indextables.log.files import LiveFiles
 from indextables.log.metrics import REPLAY
@@ -74,7 +74,7 @@ class Snapshot(Head):
         """A row per live split."""
         return self.live_files.table
 
-    @functools.cached_property
+    @lazy_property
     def described_files(self) -> pa.Table:
         """The same with the text of the doc mappings that they name by reference."""
         return self.describe(self.files)
@@ -96,7 +96,7 @@ class Snapshot(Head):
     def total_bytes(self) -> int:
         return self._totals.num_bytes
 
-    @functools.cached_property
+    @lazy_property
     def _totals(self) -> _Totals:
         """Summed up part by part: to count the files is no reason to hold them all."""
         totals = _Totals(0, 0, 0)

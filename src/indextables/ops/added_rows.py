@@ -196,12 +196,13 @@ class AddedRows:
 
     def _whole_files(self, version: int) -> pa.Table:
         """The files of the whole table, in an order that does not depend on where they were read."""
-        if self._whole is None or self._whole[0] != version:
+        known = self._whole
+        if known is None or known[0] != version:
             try:
-                self._whole = (version, self._log.snapshot(version=version).files.sort_by(_ORDER))
+                known = self._whole = (version, self._log.snapshot(version=version).files.sort_by(_ORDER))
             except RetentionError as error:
                 raise self._gone(version) from error
-        return self._whole[1]
+        return known[1]
 
     def _gone(self, version: int) -> RetentionError:
         return RetentionError(

@@ -7,7 +7,6 @@ reads partition columns only, the splits that stay are asked for all their rows.
 
 from __future__ import annotations
 
-import functools
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from indextables.caching import lazy_property
 from indextables.config import Config
 from indextables.errors import (
     BadSplitWarning,
@@ -233,7 +233,7 @@ class Question(SplitQuestion):
         if not files.num_rows:
             self._check_query(indexed_fields(snapshot, config))
 
-    @functools.cached_property
+    @lazy_property
     def splits(self) -> Sequence[Split]:
         """The splits that the log does not rule out, made when they are first needed: there may be many."""
         found = enumerate(self._files.select(_FIELDS).to_pylist())
@@ -243,7 +243,7 @@ class Question(SplitQuestion):
     def num_splits(self) -> int:
         return int(self._files.num_rows)
 
-    @functools.cached_property
+    @lazy_property
     def fields(self) -> FieldMap:
         """How the table's columns are indexed, as its settings are now."""
         return fields_of_settings(self.snapshot, self.config)

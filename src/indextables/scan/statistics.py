@@ -9,13 +9,13 @@ order of their text, truncated, and blind to NaN.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.caching import lazy_property
 from indextables.protocol.statistics import NAN_SHOWN, NAN_TAG, STATS_TAG, STATS_TYPED
 from indextables.scan.masks import surely
 from indextables.scan.stats_json import JsonStatistics
@@ -59,7 +59,7 @@ class FileStatistics:
     def null_counts(self, name: str) -> pa.Array[Any]:
         return self._json.counts(name)
 
-    @functools.cached_property
+    @lazy_property
     def num_records(self) -> pa.Array[Any]:
         return _flat(self._files["num_records"])
 
@@ -70,19 +70,19 @@ class FileStatistics:
         asked = pc.and_(pc.is_null(texts), surely(pc.match_substring(self._stats, f'"{section}"')))
         return pc.if_else(asked, self._json.texts(section, name), texts) if pc.any(asked).as_py() else texts
 
-    @functools.cached_property
+    @lazy_property
     def _json(self) -> JsonStatistics:
         return JsonStatistics(self._stats, self._names)
 
-    @functools.cached_property
+    @lazy_property
     def _stats(self) -> pa.Array[Any]:
         return _flat(self._files["stats"])
 
-    @functools.cached_property
+    @lazy_property
     def _typed(self) -> pa.Array[Any]:
         return self._tagged(STATS_TAG, STATS_TYPED)
 
-    @functools.cached_property
+    @lazy_property
     def _nan_shown(self) -> pa.Array[Any]:
         return pc.and_(self._typed, self._tagged(NAN_TAG, NAN_SHOWN))
 

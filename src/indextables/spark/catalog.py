@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import functools
 import json
-import threading
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import cachetools
 from pyspark.sql import SparkSession
 from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
+from indextables.caching import BoundedCache
 from indextables.config import settings
 from indextables.errors import ConfigError, IndexTablesError, TableNotFoundError
 from indextables.log.snapshot import Head, Snapshot
@@ -79,8 +78,7 @@ class CatalogSide:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         # A query asks at least twice what a table is, and many ask for the same version.
-        self._lock = threading.Lock()
-        self._known: cachetools.LRUCache[tuple[Any, ...], dict[str, Any]] = cachetools.LRUCache(_MOST_KNOWN)
+        self._known: BoundedCache[tuple[Any, ...], dict[str, Any]] = BoundedCache(_MOST_KNOWN)
         self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {
             "load": self._load,
             "open": self._open,
@@ -115,12 +113,10 @@ class CatalogSide:
         log = _log(parsed)
         snapshot = log.snapshot(version=parsed.version, timestamp=parsed.timestamp)
         key = (*sorted(options.items()), snapshot.metadata.id, snapshot.version)
-        with self._lock:
-            known = self._known.get(key)
+        known = self._known.get(key)
         if known is None:
             known = _description(options, ScanPlan.of_files(parsed._replace(url=log.url), log, snapshot), snapshot)
-            with self._lock:
-                self._known[key] = known
+            self._known.put(key, known)
         return {**known, "location": asked["path"], "stored": asked["stored"]}
 
     def _open(self, asked: dict[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, DataType, FloatType, StringType
 from pyspark.sql.udf import _wrap_function
 
+from indextables.caching import lazy_property
 from indextables.errors import IndexTablesError, QueryError
 from indextables.spark.column_info import indexed_field
 from indextables.spark.worker_errors import error_text
@@ -34,18 +35,19 @@ class SearchUdf:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self._matcher: RowMatcher | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"search": self.search, "_matcher": None}
+        return {"search": self.search}
 
     def __call__(self, *columns: pa.Array[Any]) -> pa.Array[Any]:
         """Whether each row fits. Behind the columns stands the text, which the function knows."""
         fields = self.search.fields
-        if self._matcher is None:
-            self._matcher = RowMatcher(tree_of(self.search), FieldMap(fields))
         batch = pa.RecordBatch.from_arrays(list(columns[: len(fields)]), names=[field.column for field in fields])
         return self._matcher.matches(batch)
+
+    @lazy_property
+    def _matcher(self) -> RowMatcher:
+        return RowMatcher(tree_of(self.search), FieldMap(self.search.fields))
 
 
 class Placeholder:

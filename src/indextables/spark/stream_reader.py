@@ -7,7 +7,6 @@ batch that is repeated holds the same rows. Tasks bring all that is needed to ru
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from indextables.caching import lazy_property
 from indextables.errors import CorruptLogError, IndexTablesError
 from indextables.ops.added_rows import AddedRows, Limit, Position
 from indextables.ops.scan_tasks import Scan, Task
@@ -110,7 +110,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _log(self) -> TransactionLog:
         return open_log(self._asked.url, tuple(sorted(self._asked.settings.items())))
 
-    @functools.cached_property
+    @lazy_property
     def _rows(self) -> AddedRows:
         return AddedRows(self._log, on_removed_rows=self._options.on_removed_rows)
 

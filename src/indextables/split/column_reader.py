@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import bisect
-import functools
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from indextables.caching import lazy_property
 from indextables.protocol import thrift
 from indextables.split.layout import MAGIC, check_crc, corrupt
 from indextables.split.page_table import Pages, PageTable
@@ -81,7 +81,7 @@ class ColumnReader:
         self._leaves = leaves
         self._elements = elements
 
-    @functools.cached_property
+    @lazy_property
     def page_bytes(self) -> int:
         """About how much a row takes in memory while a page that holds it is read."""
         groups = range(self._metadata.num_row_groups)
@@ -160,7 +160,7 @@ class ColumnReader:
         num_values = held if self._is_flat else None
         return Pick([LeafPick(leaf, runs, dictionary_bytes, num_values)], held, picks)
 
-    @functools.cached_property
+    @lazy_property
     def _is_flat(self) -> bool:
         return all(self._metadata.schema.column(leaf).max_repetition_level == 0 for leaf in self._leaves)
 
@@ -224,7 +224,7 @@ class ColumnReader:
             fields[11] = thrift.i64(offset)
         return thrift.struct({2: thrift.i64(offset), 3: thrift.struct(fields, self._chunk_heads[pick.leaf], 4)})
 
-    @functools.cached_property
+    @lazy_property
     def _chunk_heads(self) -> dict[int, bytes]:
         """What every chunk of a leaf begins with in a footer."""
         path = thrift.list_of(thrift.binary(element.fields[_NAME]) for element in self._elements)
@@ -240,12 +240,12 @@ class ColumnReader:
             heads[leaf] = thrift.begin_struct(fields)
         return heads
 
-    @functools.cached_property
+    @lazy_property
     def _schema(self) -> list[thrift.Encoded]:
         root = thrift.struct({_NAME: thrift.binary(b"schema"), _NUM_CHILDREN: thrift.i32(1)})
         return [root, *(thrift.raw_struct(element.data) for element in self._elements)]
 
-    @functools.cached_property
+    @lazy_property
     def _arrow_schema(self) -> thrift.Encoded:
         text = base64.b64encode(pa.schema([self._field]).serialize().to_pybytes())
         return thrift.struct({1: thrift.binary(b"ARROW:schema"), 2: thrift.binary(text)})

@@ -10,8 +10,7 @@ import os
 import threading
 import weakref
 
-import cachetools
-
+from indextables.caching import BoundedCache
 from indextables.config import Config
 from indextables.config import store_settings as settings
 from indextables.split.index_cache import IndexCache
@@ -37,9 +36,8 @@ class OpenSplits:
         self.at_once = max(_CORES, waiting)
         self._store = store
         self._cache = IndexCache(config)
-        self._lock = threading.Lock()
-        self._known: cachetools.Cache[_Key, SplitSearcher] = cachetools.LRUCache(_MOST_TAIL_BYTES, getsizeof=_room)
-        self._in_use: cachetools.Cache[_Key, SplitSearcher] = _InUse(_MOST_INDEXES)
+        self._known: BoundedCache[_Key, SplitSearcher] = BoundedCache(_MOST_TAIL_BYTES, weigh=_room)
+        self._in_use: BoundedCache[_Key, SplitSearcher] = BoundedCache(_MOST_INDEXES)
         with _registering:
             _all_open_splits.add(self)
 
@@ -53,11 +51,10 @@ class OpenSplits:
         num_records: int | None = None,
     ) -> SplitSearcher:
         """The searcher of a split, of which the log says so much."""
-        with self._lock:
-            known = self._known.get((path, size))
-            if known is not None:
-                self._in_use[path, size] = known
-                return known
+        known = self._known.get((path, size))
+        if known is not None:
+            self._use((path, size), known)
+            return known
         split = SplitFile.open(
             self._store,
             path,
@@ -68,32 +65,22 @@ class OpenSplits:
         )
         identity = f"{self._store.location.url}/{path}:{size}:{split.directory.split_id}"
         opened = SplitSearcher(split, identity, self._cache)
-        with self._lock:
-            if _room(opened) <= self._known.maxsize:
-                self._known[path, size] = opened
-                self._in_use[path, size] = opened
+        self._known.put((path, size), opened)
+        if _room(opened) <= _MOST_TAIL_BYTES:
+            self._use((path, size), opened)
         return opened
 
     def clear(self) -> int:
         """Let go of all of them, and say how many there were; who uses one goes on with it."""
-        with self._lock:
-            num_known = len(self._known)
-            self._known.clear()
-            self._in_use.clear()
+        num_known = len(self._known)
+        self._known.clear()
+        self._in_use.clear()
         return num_known
 
-    def _renew_lock(self) -> None:
-        """After a fork the lock may be held by a thread that is gone; what is open stays so."""
-        self._lock = threading.Lock()
-
-
-class _InUse(cachetools.LRUCache[_Key, SplitSearcher]):
-    """The splits whose indexes may be open."""
-
-    def popitem(self) -> tuple[_Key, SplitSearcher]:
-        key, searcher = super().popitem()
-        searcher.let_go()
-        return key, searcher
+    def _use(self, key: _Key, searcher: SplitSearcher) -> None:
+        """Mark a split as one whose index may be open."""
+        for unused in self._in_use.put(key, searcher):
+            unused.let_go()
 
 
 def _room(searcher: SplitSearcher) -> int:
@@ -115,8 +102,6 @@ def all_open_splits() -> list[OpenSplits]:
 def _after_fork_in_child() -> None:
     global _registering  # noqa: PLW0603 - a thread that is gone may hold it
     _registering = threading.Lock()
-    for splits in _all_open_splits:
-        splits._renew_lock()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from indextables.caching import lazy_property
 from indextables.errors import SchemaError
 from indextables.log.pools import SHARED_POOLS
 from indextables.split.column_reader import ColumnReader, Pick, schema_elements
@@ -69,7 +70,6 @@ class RowReader:
         self._table = table
         self._rows_end = rows_end
         self._read = read
-        self._columns: dict[str, ColumnReader] = {}
         self._first_rows = [0]
         for group in range(metadata.num_row_groups):
             self._first_rows.append(self._first_rows[-1] + metadata.row_group(group).num_rows)
@@ -123,7 +123,7 @@ class RowReader:
             low = high
 
     def _scan(self, groups: Iterator[_Group], names: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        readers = [self._column(name) for name in names]
+        readers = [self._columns[name] for name in names]
         for wave in self._waves(groups, readers):
             if not names:
                 yield _no_columns(sum(self._num_rows(group) if rows is None else len(rows) for group, rows in wave))
@@ -163,14 +163,14 @@ class RowReader:
     def _num_rows(self, group: int) -> int:
         return self._first_rows[group + 1] - self._first_rows[group]
 
-    def _column(self, name: str) -> ColumnReader:
-        if not self._columns:
-            elements = schema_elements(self._footer, self._key)
-            for field, leaves, nodes in zip(self._schema, leaf_ranges(self._schema), elements, strict=True):
-                self._columns[field.name] = ColumnReader(
-                    self._key, self._metadata, self._table, self._rows_end, field, leaves, nodes
-                )
-        return self._columns[name]
+    @lazy_property
+    def _columns(self) -> dict[str, ColumnReader]:
+        """The readers of all columns, by name."""
+        elements = schema_elements(self._footer, self._key)
+        return {
+            field.name: ColumnReader(self._key, self._metadata, self._table, self._rows_end, field, leaves, nodes)
+            for field, leaves, nodes in zip(self._schema, leaf_ranges(self._schema), elements, strict=True)
+        }
 
 
 def _shares(reader: ColumnReader, picks: list[Pick], stored: list[list[bytes]]) -> list[_Work]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import tantivy
 
+from indextables.caching import lazy_property
 from indextables.errors import CorruptSplitError
 from indextables.split.fields import FieldMap, IndexField
 from indextables.split.index_cache import IndexCache
@@ -135,12 +136,12 @@ class SplitSearcher:
     def _is_ruled_out_by(self, known: TermFilter | None, tree: Node) -> bool:
         return known is not None and not may_match(tree, self.searchable, known.may_contain)
 
-    @functools.cached_property
+    @lazy_property
     def _term_filter(self) -> TermFilter | None:
         """Another engine may have made other terms."""
         return self.split.term_filter() if is_readable(self.split.directory) else None
 
-    @functools.cached_property
+    @lazy_property
     def _fine_filter(self) -> TermFilter | None:
         return self.split.fine_filter() if is_readable(self.split.directory) else None
 

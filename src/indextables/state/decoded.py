@@ -16,9 +16,9 @@ import stat
 import threading
 from collections.abc import Callable
 
-import cachetools
 import pyarrow as pa
 
+from indextables.caching import BoundedCache
 from indextables.config import Config, settings
 from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.store.private import cache_directory, make_private
@@ -38,8 +38,7 @@ class DecodedManifests:
     def __init__(self, config: Config) -> None:
         self._max_bytes = config[settings.CACHE_DISK_MAX_SIZE]
         self._directory = cache_directory(config, "manifests") if config[settings.CACHE_DISK_ENABLED] else None
-        self._lock = threading.Lock()
-        self._open: cachetools.LRUCache[str, pa.Table] = cachetools.LRUCache(_MOST_OPEN_BYTES, _num_bytes)
+        self._open: BoundedCache[str, pa.Table] = BoundedCache(_MOST_OPEN_BYTES, weigh=_num_bytes)
         self._whole: dict[str, _Identity] = {}
 
     def get(self, key: str, decode: Callable[[], pa.Table]) -> pa.Table:
@@ -57,8 +56,7 @@ class DecodedManifests:
     def find(self, key: str) -> pa.Table | None:
         """The table of a manifest, where it is kept in memory or on disk."""
         name = os.path.basename(key)
-        with self._lock:
-            known = self._open.get(name)
+        known = self._open.get(name)
         if known is None:
             known = self._load(name)
             if known is not None:
@@ -72,8 +70,7 @@ class DecodedManifests:
 
     def remember(self, key: str, table: pa.Table) -> None:
         """Keep the table of a manifest in memory, unless it is larger than all that may be kept."""
-        with self._lock, contextlib.suppress(ValueError):
-            self._open[os.path.basename(key)] = table
+        self._open.put(os.path.basename(key), table)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory or "", name + _SUFFIX)

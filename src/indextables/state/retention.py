@@ -11,10 +11,10 @@ A state above the base goes when it is old and its version can be read from the 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from indextables.caching import lazy_property
 from indextables.config import Config, settings
 from indextables.config.setting import Setting
 from indextables.protocol.names import (
@@ -97,26 +97,26 @@ class Listing:
     def of(cls, metas: Iterable[ObjectMeta], *, seen_at_ms: int = 0) -> Listing:
         return cls({meta.key: meta for meta in metas}, seen_at_ms)
 
-    @functools.cached_property
+    @lazy_property
     def now_ms(self) -> int:
         return max((self.seen_at_ms, *(meta.modified_ms for meta in self.objects.values())))
 
-    @functools.cached_property
+    @lazy_property
     def versions(self) -> Mapping[int, ObjectMeta]:
         found = ((parse_version_key(key), meta) for key, meta in self.objects.items())
         return {version: meta for version, meta in sorted(found, key=_by_version) if version is not None}
 
-    @functools.cached_property
+    @lazy_property
     def checkpoints(self) -> Mapping[int, Sequence[str]]:
         """The keys of every state and checkpoint, by version, the newest first."""
         return _grouped(self.objects, parse_checkpoint_key)
 
-    @functools.cached_property
+    @lazy_property
     def parts(self) -> Mapping[int, Sequence[str]]:
         """The parts of JSON checkpoints, by version."""
         return _grouped(self.objects, parse_part_key)
 
-    @functools.cached_property
+    @lazy_property
     def manifests(self) -> Sequence[str]:
         return [key for key in self.objects if is_manifest_key(key)]
 

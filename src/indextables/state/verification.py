@@ -47,8 +47,8 @@ class Verifier:
 
     def keep_only(self, objects: Mapping[str, ObjectMeta]) -> None:
         """Forget what was found right and is gone."""
-        self._whole = {sighting for sighting in self._whole if sighting[0] in objects}
-        self._named = {sighting: named for sighting, named in self._named.items() if sighting[0] in objects}
+        self._whole = {sighting for sighting in set(self._whole) if sighting[0] in objects}
+        self._named = {sighting: named for sighting, named in dict(self._named).items() if sighting[0] in objects}
 
     def manifests_of(
         self, version: int, keys: Sequence[str], objects: Mapping[str, ObjectMeta]
@@ -57,12 +57,13 @@ class Verifier:
         named: set[str] = set()
         for key in set(keys) & set(state_keys(version)):
             sighting = (key, objects[key].size, objects[key].e_tag)
-            if sighting not in self._named:
+            known = self._named.get(sighting)
+            if known is None:
                 state = self._states.find_state(version, key)
                 if state is None:
                     return None
-                self._named[sighting] = _manifest_keys(state)
-            named |= self._named[sighting]
+                known = self._named[sighting] = _manifest_keys(state)
+            named |= known
         return frozenset(named)
 
     def _verify_states(
