@@ -20,15 +20,12 @@ import logging
 import os
 import shutil
 import stat
-import struct
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
+import xxhash
 
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config, settings
@@ -302,15 +299,12 @@ def _describe(directory: str, name: str) -> _File:
 
 
 def _checksum(path: str) -> str:
-    """A hash of the sums of a file's 32-bit words, block by block: every flipped bit changes the sum of its block. It
-    takes a quarter of the time of a CRC of all bytes."""
-    block = bytearray(_BLOCK_BYTES)
-    words: pa.Array[Any] = pa.Array.from_buffers(pa.uint32(), _BLOCK_BYTES // 4, [None, pa.py_buffer(block)])
-    hashed = hashlib.sha256()
+    """Hash of a file's bytes; xxHash runs at the speed of memory, six times as fast as a CRC."""
+    hashed = xxhash.xxh3_128()
+    block = memoryview(bytearray(_BLOCK_BYTES))
     with open(path, "rb") as file:
         while num_bytes := file.readinto(block):
-            block[num_bytes:] = bytes(_BLOCK_BYTES - num_bytes)
-            hashed.update(struct.pack("<Q", pc.sum(words).as_py()))
+            hashed.update(block[:num_bytes])
     return hashed.hexdigest()
 
 
