@@ -6,10 +6,12 @@ The log does not know their formats. It is given a source, and asks it for a sna
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
 from indextables.errors import CheckpointCorruptionError, CheckpointError
+from indextables.log.divergence import check_contains, newest_file_below, versions_near
+from indextables.log.replay import VersionFile
 from indextables.log.segment import Checkpoints, Segment, segment_from, whole_segment
 from indextables.log.snapshot import Snapshot
 from indextables.store import ObjectStore
@@ -42,11 +44,19 @@ class BaseSource(Protocol):
 class BaseChoice:
     """Chooses the states to start from: those that verify, are not distrusted, and belong to this table."""
 
-    def __init__(self, bases: BaseSource, mark_at: Callable[[int], str | None], url: str) -> None:
+    def __init__(
+        self,
+        bases: BaseSource,
+        mark_at: Callable[[int], str | None],
+        read_versions: Callable[[Sequence[int]], Sequence[VersionFile]],
+        url: str,
+    ) -> None:
         self._bases = bases
         self._mark_at = mark_at
+        self._read_versions = read_versions
         self._url = url
         self._distrusted: set[int] = set()
+        self._contained: set[tuple[int, int]] = set()
 
     def whole_segment(self, store: ObjectStore) -> Segment:
         """The newest segment. A state of ours whose version is gone is no part of it: the newest version is never
@@ -74,11 +84,31 @@ class BaseChoice:
         }
         while candidates:
             base = self._bases.load(candidates)
-            if base is None or self.belongs(base, segment):
+            if base is None:
+                return None
+            if self.belongs(base, segment) and not _is_mislabelled(base, segment):
+                self._check_contains_versions(base, segment)
                 return base
             logger.warning("passing over the state of version %d: it stands for another version", base.version)
             candidates = {version: keys for version, keys in candidates.items() if version < base.version}
         return None
+
+    def is_of_another_writer(self, version: int) -> bool:
+        """Whether the state of a version names no transaction, as those of other writers."""
+        return self._bases.txn_id_at(version) == ""
+
+    def _check_contains_versions(self, base: Snapshot, segment: Segment) -> None:
+        """Refuse a state of another writer that lacks a version which is there, once for each state."""
+        if base.txn_id or (base.version, base.timestamp_ms) in self._contained:
+            return
+        near = versions_near(segment, base.version)
+        if near:
+            check_contains(base, self._read_versions(near), self._url)
+        elif (older := newest_file_below(segment, base.version)) is not None and older in segment.checkpoints:
+            below = self._bases.load({older: segment.checkpoints[older]})
+            if below is not None:
+                self._check_contains_versions(below, segment)
+        self._contained.add((base.version, base.timestamp_ms))
 
     def distrust(self, error: DamagedBaseError) -> None:
         """Never start from a state again whose files turned out damaged."""
@@ -90,6 +120,12 @@ class BaseChoice:
         if not base.txn_id or not segment.covers(base.version):
             return True
         return self._mark_at(base.version) in (None, base.txn_id)
+
+
+def _is_mislabelled(base: Snapshot, segment: Segment) -> bool:
+    """Whether a state of version 0 holds a later version: other engines number it so where they find no version file
+    but the first. Version 0 itself holds no files."""
+    return base.version == 0 and not base.txn_id and segment.newest > 0
 
 
 def refuse_unread_state(segment: Segment, url: str) -> NoReturn:

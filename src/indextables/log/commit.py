@@ -20,6 +20,7 @@ must be the file or the state that it was built on.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import enum
 import logging
 from collections.abc import Callable, Sequence
@@ -193,7 +194,8 @@ class Committer:
         if parent is None:
             return _Verdict.STANDS, Segment(0, version, own, checkpoints)
         known = {**parent.checkpoints, **checkpoints}
-        return _Verdict.STANDS, Segment(parent.oldest, version, own, known, is_partial=parent.is_partial)
+        grown = dataclasses.replace(parent, newest=version, newest_file=own, checkpoints=known, gap=None)
+        return _Verdict.STANDS, grown
 
     def _look_by_name(
         self, attempt: Attempt, parent: Segment | None, highest: int, checkpoints: Checkpoints

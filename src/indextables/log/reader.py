@@ -74,7 +74,7 @@ class LogReader:
         self.cache = LogCache(ttl_seconds, clock.monotonic, enabled=self._keeps)
         self._versions = VersionReader(store, config, self.cache, InlinePools() if self._plain else pools)
         self._lock = threading.RLock()
-        self._choice = BaseChoice(bases, self.mark_at, self.url)
+        self._choice = BaseChoice(bases, self.mark_at, self.read_versions, self.url)
         self._segment: Segment | None = None
         self._head: Head | None = None
         self._tip: Snapshot | None = None
@@ -89,7 +89,7 @@ class LogReader:
             if known is not None and self._clock.monotonic() - known[1] < max_staleness_seconds:
                 return known[0]
             asked_at = self._clock.monotonic()
-            segment = grow_segment(self.store, self._segment) if self._segment is not None else None
+            segment = self._grown()
             if segment is None:
                 self.forget()
                 newest = self._choice.whole_segment if self._replays else self._choice.newest_segment
@@ -98,6 +98,15 @@ class LogReader:
             self._segment = segment if self._keeps else None
             self.cache.versions_list.put("newest", (segment, asked_at))
             return segment
+
+    def _grown(self) -> Segment | None:
+        """The segment that is known and what came since. A new state of another writer is a base to start from again:
+        it may hold a commit that no version file holds."""
+        if self._segment is None:
+            return None
+        grown = grow_segment(self.store, self._segment)
+        fresh = () if grown is None else grown.checkpoints.keys() - self._segment.checkpoints.keys()
+        return None if fresh and self._choice.is_of_another_writer(max(fresh)) else grown
 
     def whole_segment(self) -> Segment:
         """The newest segment with everything that is there, also what is older than the newest checkpoint."""
@@ -361,7 +370,8 @@ class LogReader:
 
     def _chosen_base(self, segment: Segment, wanted: int) -> Snapshot | None:
         """A snapshot to fold on; None where there is none, or replay is asked for and every version is there."""
-        return None if self._replays and segment.oldest == 0 else self._choice.newest_for(segment, wanted)
+        base = self._choice.newest_for(segment, wanted)
+        return None if self._replays and segment.oldest == 0 and (base is None or base.txn_id) else base
 
     def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:
         segment = self._completed(segment) if segment.is_partial else segment

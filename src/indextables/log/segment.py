@@ -18,6 +18,9 @@ from indextables.store import ObjectMeta, ObjectStore
 logger = logging.getLogger(__name__)
 
 
+NEAR_VERSIONS = 16
+"""How many version files below a state are held against it when it is read first."""
+
 Checkpoints = Mapping[int, tuple[str, ...]]
 """The keys of what stands for a version: a state, a JSON or a Parquet checkpoint, or several of them."""
 
@@ -28,7 +31,8 @@ class Segment:
 
     `newest_file` is the newest version file as the store describes it, by which a table that was made anew is noticed;
     None where the newest version stands in a state alone. `gap` is the first missing version above it. Where the
-    segment `is_partial`, there may be older versions and checkpoints that were not listed.
+    segment `is_partial`, there may be older versions and checkpoints that were not listed. `older_files` are the
+    newest version files below `oldest`, as far as they were listed.
     """
 
     oldest: int
@@ -37,6 +41,7 @@ class Segment:
     checkpoints: Checkpoints = dataclasses.field(default_factory=dict)
     gap: int | None = None
     is_partial: bool = False
+    older_files: tuple[int, ...] = ()
 
     def covers(self, version: int) -> bool:
         """Whether a version file of this number is part of the unbroken run."""
@@ -54,7 +59,14 @@ def grow_segment(store: ObjectStore, known: Segment) -> Segment | None:
         return None
     versions[known.newest] = seen
     grown = _run(store, known.newest, versions, _joined(known, checkpoints), oldest=known.oldest)
-    return dataclasses.replace(grown, is_partial=known.is_partial)
+    if _ends_in_state(grown):
+        return None
+    return dataclasses.replace(grown, is_partial=known.is_partial, older_files=known.older_files)
+
+
+def _ends_in_state(segment: Segment) -> bool:
+    """Whether a state stands above the newest version file: a commit of a writer that commits in states alone."""
+    return segment.gap is None and max(segment.checkpoints, default=-1) > segment.newest
 
 
 def _joined(known: Segment, listed: Checkpoints) -> Checkpoints:
@@ -70,12 +82,14 @@ def _joined(known: Segment, listed: Checkpoints) -> Checkpoints:
 
 
 def segment_from(store: ObjectStore, version: int) -> Segment | None:
-    """The newest segment without what is older than a checkpoint that a hint names; None where the hint does not lead
-    to a checkpoint and its version."""
-    versions, checkpoints = list_from(store, version)
+    """The newest segment without most of what is older than a checkpoint that a hint names; None where the hint does
+    not lead to a checkpoint and its version, or a state stands above all versions."""
+    versions, checkpoints = list_from(store, max(0, version - NEAR_VERSIONS))
     if version not in versions or version not in checkpoints:
         return None
-    return dataclasses.replace(_run(store, version, versions, checkpoints, oldest=version), is_partial=version > 0)
+    oldest = _first_of_run(version, versions)
+    segment = _run(store, version, versions, checkpoints, oldest=oldest)
+    return None if _ends_in_state(segment) else dataclasses.replace(segment, is_partial=oldest > 0)
 
 
 def whole_segment(store: ObjectStore, ignored: Container[int] = ()) -> Segment:
@@ -87,6 +101,12 @@ def whole_segment(store: ObjectStore, ignored: Container[int] = ()) -> Segment:
             f"No transaction log found at `{store.location.url}`: it has neither a version file nor a state",
             hint="check the address, or create the table first; a lost log is rebuilt by `indextables repair`",
         )
+    segment = _newest_run(store, versions, checkpoints)
+    older = sorted(version for version in versions if version < segment.oldest)
+    return dataclasses.replace(segment, older_files=tuple(older[-NEAR_VERSIONS:]))
+
+
+def _newest_run(store: ObjectStore, versions: dict[int, ObjectMeta], checkpoints: Checkpoints) -> Segment:
     base = max(checkpoints, default=-1)
     if not any(version > base for version in versions):
         return _at_base(store, base, versions, checkpoints)

@@ -1,0 +1,90 @@
+"""Version files and states of other writers, held against each other.
+
+Some writers commit in states alone and never see version files. Where such a state takes the number of a version that
+it does not contain, the log has two histories, and reading either of them would lose rows of the other. That is an
+error, never a choice. States of this library name their transaction and need no such check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from indextables.errors import CorruptLogError
+from indextables.log.replay import VersionFile
+from indextables.log.segment import NEAR_VERSIONS, Segment
+from indextables.log.snapshot import Snapshot
+from indextables.protocol.actions import Add, Remove
+from indextables.protocol.names import state_keys, version_key
+
+
+class DivergedLogError(CorruptLogError):
+    """A state does not contain a version that is there. `version` is the version, `state_version` the state's."""
+
+    def __init__(self, message: str, *, hint: str | None = None, version: int = -1, state_version: int = -1) -> None:
+        super().__init__(message, hint=hint)
+        self.version = version
+        self.state_version = state_version
+
+
+def versions_near(segment: Segment, version: int) -> list[int]:
+    """The newest version files up to a version, without a hole between them; empty where that version has none."""
+    found: list[int] = []
+    while len(found) < NEAR_VERSIONS and _is_file(segment, version):
+        found.append(version)
+        version -= 1
+    return found[::-1]
+
+
+def newest_file_below(segment: Segment, version: int) -> int | None:
+    """The newest version file below a version."""
+    if segment.newest_file is not None and segment.oldest < version:
+        return min(segment.newest, version - 1)
+    return max((older for older in segment.older_files if older < version), default=None)
+
+
+def _is_file(segment: Segment, version: int) -> bool:
+    """Version 0 holds no files, so that every state contains it."""
+    return version > 0 and (segment.covers(version) or version in segment.older_files)
+
+
+def check_contains(state: Snapshot, versions: Sequence[VersionFile], url: str) -> None:
+    """Refuse a state that lacks a file which versions up to it add, or holds one which they remove."""
+    added, removed = _changes(versions)
+    if not added and not removed:
+        return
+    live = state.live_files.contains([*added, *removed])
+    lost = [path for path in added if not live[path]]
+    back = [path for path in removed if live[path]]
+    if lost or back:
+        path, what = (lost[0], "lacks") if lost else (back[0], "holds")
+        version = min(added[path] for path in lost) if lost else min(removed[path] for path in back)
+        raise _diverged(url, version, state.version, f"{what} `{path}`, which that version {_VERBS[what]}")
+
+
+_VERBS = {"lacks": "adds", "holds": "removes"}
+
+
+def _changes(versions: Iterable[VersionFile]) -> tuple[dict[str, int], dict[str, int]]:
+    """The paths that versions leave added and removed, each with the version that did so."""
+    added: dict[str, int] = {}
+    removed: dict[str, int] = {}
+    for file in versions:
+        for action in file.actions:
+            if isinstance(action, Add):
+                removed.pop(action.path, None)
+                added[action.path] = file.version
+            elif isinstance(action, Remove):
+                added.pop(action.path, None)
+                removed[action.path] = file.version
+    return added, removed
+
+
+def _diverged(url: str, version: int, state_version: int, why: str) -> DivergedLogError:
+    return DivergedLogError(
+        f"cannot read `{url}` because its log has two histories: the state `{state_keys(state_version)[0]}` of another "
+        f"writer does not contain the version `{version_key(version)}` (it {why})",
+        hint="stop the other writer, then run `REPAIR INDEXFILES TRANSACTION LOG` (`indextables repair`): it writes a "
+        "clean log elsewhere that holds the rows of both",
+        version=version,
+        state_version=state_version,
+    )

@@ -1,0 +1,131 @@
+"""One table, two kinds of writers: rows of either are never lost without an error."""
+
+from __future__ import annotations
+
+import pytest
+from tests.conftest import SCHEMA, live_paths, make_add
+from tests.foreign_writer import StateWriter, VersionWriter
+
+import indextables as it
+from indextables.errors import CorruptLogError
+from indextables.log.divergence import DivergedLogError
+
+OPTIONS = {"checkpoint.interval": 10**6, "cache.disk.enabled": "false"}
+MODES = [{}, {"transaction.useOptimized": "false"}, {"checkpoint.enabled": "false"}]
+
+
+def opened(table, **options) -> it.TransactionLog:
+    return it.TransactionLog(table, options={**OPTIONS, **options})
+
+
+@pytest.fixture
+def table(tmp_path):
+    log = opened(tmp_path / "t")
+    log.initialize(SCHEMA)
+    for number in range(1, 6):
+        log.add_files([make_add(f"splits/ours-{number}.split")])
+    return tmp_path / "t"
+
+
+def assert_diverged(table, version: int, state: int) -> None:
+    for mode in MODES:
+        log = opened(table, **mode)
+        for read in (log.list_files, log.metadata, lambda log=log: log.add_files([make_add("splits/later.split")])):
+            with pytest.raises(DivergedLogError) as caught:
+                read()
+            message = str(caught.value)
+            assert f"{version:020d}.json" in message
+            assert f"state-v{state:020d}" in message
+            assert "REPAIR" in message
+
+
+def test_a_state_of_a_writer_that_saw_no_version_is_an_error(table) -> None:
+    assert StateWriter(table).commit([f"theirs-{number}.split" for number in range(7)]) == 1
+    assert_diverged(table, 1, 1)
+
+
+def test_a_version_and_a_state_of_one_number_are_an_error(table) -> None:
+    log = opened(table)
+    log.checkpoint()
+    writer = StateWriter(table)
+    newest = max(writer.states())
+    log.add_files([make_add("splits/ours-6.split")])
+    assert writer.commit(["theirs.split"]) == newest + 1
+    assert_diverged(table, newest + 1, newest + 1)
+
+
+def test_a_removal_that_a_state_undoes_is_an_error(table) -> None:
+    log = opened(table)
+    log.checkpoint()
+    writer = StateWriter(table)
+    newest = max(writer.states())
+    log.overwrite_files([])
+    writer.commit(["theirs.split"])
+    assert_diverged(table, newest + 1, newest + 1)
+
+
+def test_later_states_do_not_hide_it(table) -> None:
+    writer = StateWriter(table)
+    for number in range(8):
+        writer.commit([f"theirs-{number}.split"])
+    assert_diverged(table, 1, 5)
+
+
+def test_an_open_handle_meets_it(table) -> None:
+    log = opened(table)
+    log.checkpoint()
+    log.list_files()
+    writer = StateWriter(table)
+    opened(table).add_files([make_add("splits/ours-6.split")])
+    log.list_files()
+    writer.commit(["theirs.split"])
+    with pytest.raises(DivergedLogError):
+        log.list_files()
+
+
+def test_an_open_handle_sees_commits_in_states(table) -> None:
+    log = opened(table)
+    log.checkpoint()
+    log.list_files()
+    version = StateWriter(table).commit(["theirs.split"])
+    assert "theirs.split" in live_paths(log)
+    assert log.snapshot().version == version
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_versions_with_a_state_each_are_read(table, mode) -> None:
+    writer = VersionWriter(table)
+    log = opened(table, **mode)
+    log.list_files()
+    expected = {f"splits/ours-{number}.split" for number in range(1, 6)}
+    for number in range(6, 30):
+        assert writer.commit([f"theirs-{number}.split"], ["theirs-6.split"] if number == 9 else []) == number
+        expected.add(f"theirs-{number}.split")
+    expected.remove("theirs-6.split")
+    assert set(live_paths(log)) == set(live_paths(opened(table, **mode))) == expected
+
+
+def test_both_go_on_by_versions(table) -> None:
+    writer, log = VersionWriter(table), opened(table)
+    expected = {f"splits/ours-{number}.split" for number in range(1, 6)}
+    for number in range(4):
+        writer.commit([f"theirs-{number}.split"])
+        log.add_files([make_add(f"splits/more-{number}.split")])
+        expected |= {f"theirs-{number}.split", f"splits/more-{number}.split"}
+    assert set(live_paths(opened(table))) == set(live_paths(log)) == expected
+
+
+def test_a_state_that_lost_an_older_version_is_an_error(table) -> None:
+    log, writer = opened(table), VersionWriter(table)
+    log.checkpoint()
+    newest = max(writer.states())
+    log.add_files([make_add("splits/lost.split")])
+    StateWriter(table).commit(["theirs.split"])
+    for number in range(3):
+        writer.commit([f"later-{number}.split"])
+    with pytest.raises(DivergedLogError, match=f"{newest + 1:020d}.json"):
+        opened(table).list_files()
+
+
+def test_it_is_an_error_about_the_log() -> None:
+    assert issubclass(DivergedLogError, CorruptLogError)
