@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -79,7 +80,7 @@ class StateWriter:
         metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Write a state and name it in the hint."""
-        entries = [_entry(path, version) for path in added]
+        entries = [{**_entry(path, version), **self._seen(path)} for path in added]
         gone = list(removed)
         record = {
             "formatVersion": 1,
@@ -100,6 +101,11 @@ class StateWriter:
         (place / "_manifest.avro").write_bytes(out.getvalue())
         hint = {"version": version, "format": "avro-state", "stateDir": place.name}
         (self.log / "_last_checkpoint").write_text(json.dumps(hint))
+
+    def _seen(self, path: str) -> dict[str, object]:
+        """The size of a file that is there, whose rows are not counted."""
+        file = self.log.parent / path
+        return {"size": file.stat().st_size, "numRecords": None} if file.exists() else {}
 
     def _manifests(self, entries: Sequence[Mapping[str, object]], version: int) -> list[dict[str, object]]:
         if not entries:
@@ -123,7 +129,7 @@ class VersionWriter(StateWriter):
         paths, gone = list(added), list(removed)
         version = max(self.versions()) + 1
         lines = [{"remove": {"path": path, "dataChange": True}} for path in gone]
-        lines += [{"add": {key: value for key, value in _add(path).items()}} for path in paths]
+        lines += [{"add": {**_add(path), **self._seen(path)}} for path in paths]
         (self.log / f"{version:020d}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
         states = self.states()
         base = self.read_state(max(states)) if states else None
@@ -141,8 +147,6 @@ class VersionWriter(StateWriter):
         return sorted(version for version in found if version is not None)
 
     def _read_version(self, version: int) -> tuple[list[str], list[str]]:
-        import gzip
-
         data = (self.log / f"{version:020d}.json").read_bytes()
         text = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
         lines = [json.loads(line) for line in text.splitlines() if line]

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import live_paths, make_add
 
 import indextables as it
-from indextables.errors import IndexTablesError, RetentionError
+from indextables.errors import IndexTablesError, ProtocolError, RetentionError
 from indextables.ops.purge import purge
 from indextables.ops.truncate import truncate_time_travel
 
@@ -56,6 +56,13 @@ def test_all_that_is_live_at_the_horizon_and_after_it_stays(table) -> None:
     orphan = table / "splits" / "split-orphan.split"
     orphan.write_bytes(b"x")
     os.utime(orphan, (1_000_000_000, 1_000_000_000))
+    before = content(table)
+    with pytest.raises(ProtocolError, match="CHECKPOINT INDEXTABLES"):
+        row_of(table, older_than="7 days")
+    assert content(table) == before
+    log.checkpoint()
+    for file in (table / "_transaction_log").rglob("*"):
+        os.utime(file, (1_000_000_000, 1_000_000_000))
     row = row_of(table, older_than="7 days")
     left = {str(path.relative_to(table)) for path in table.rglob("*.split")}
     assert live & there <= left

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+
+import pyarrow as pa
 import pytest
 from tests.conftest import SCHEMA, live_paths, make_add
 from tests.foreign_writer import StateWriter, VersionWriter
@@ -129,3 +132,73 @@ def test_a_state_that_lost_an_older_version_is_an_error(table) -> None:
 
 def test_it_is_an_error_about_the_log() -> None:
     assert issubclass(DivergedLogError, CorruptLogError)
+
+
+# The ways out
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A table with rows, and a split of another table that its writer commits in a state."""
+    table = it.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]), options=OPTIONS)
+    for start in (0, 10):
+        table.append(pa.table({"id": range(start, start + 10)}))
+    other = it.Table.create(tmp_path / "other", table.schema, options=OPTIONS)
+    other.append(pa.table({"id": [100, 101]}))
+    (path,) = live_paths(other.log)
+    shutil.copy(tmp_path / "other" / path, tmp_path / "t" / path)
+    return table, path
+
+
+def ids(table: it.Table) -> list[int]:
+    return sorted(table.search()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("with_state", [False, True])
+def test_repair_writes_a_log_with_the_rows_of_both(rows, with_state, tmp_path) -> None:
+    table, path = rows
+    if with_state:
+        table.checkpoint()
+        table.append(pa.table({"id": [20]}))
+    expected = [*ids(table), 100, 101]
+    StateWriter(tmp_path / "t").commit([path])
+    found = table.fsck().to_pylist()
+    assert [problem["check"] for problem in found if problem["check"] == "divergence"] == ["divergence"]
+    done = it.repair(str(tmp_path / "t"), str(tmp_path / "clean" / "_transaction_log")).to_pylist()
+    assert [row["status"] for row in done] == ["SUCCESS"]
+    shutil.move(tmp_path / "t" / "_transaction_log", tmp_path / "old")
+    shutil.move(tmp_path / "clean" / "_transaction_log", tmp_path / "t" / "_transaction_log")
+    repaired = it.Table.open(tmp_path / "t", options=OPTIONS)
+    assert ids(repaired) == expected
+    repaired.append(pa.table({"id": [7]}))
+    assert [problem for problem in repaired.fsck().to_pylist() if problem["severity"] == "error"] == []
+
+
+def test_a_repair_keeps_the_removals_of_both(rows, tmp_path) -> None:
+    table, path = rows
+    table.checkpoint()
+    first, second = live_paths(table.log)
+    table.log.replace_files([first], [])
+    StateWriter(tmp_path / "t").commit([path], [second])
+    it.repair(str(tmp_path / "t"), str(tmp_path / "clean" / "_transaction_log"))
+    shutil.move(tmp_path / "t" / "_transaction_log", tmp_path / "old")
+    shutil.move(tmp_path / "clean" / "_transaction_log", tmp_path / "t" / "_transaction_log")
+    assert live_paths(opened(tmp_path / "t")) == [path]
+
+
+def test_fsck_is_content_with_versions_that_have_a_state_each(rows, tmp_path) -> None:
+    table, path = rows
+    VersionWriter(tmp_path / "t").commit([path])
+    assert [problem for problem in table.fsck().to_pylist() if problem["check"] not in ("split", "statistics")] == []
+
+
+def test_fsck_names_the_state_that_an_engine_numbers_0(rows, tmp_path) -> None:
+    table, path = rows
+    writer = StateWriter(tmp_path / "t")
+    writer.write_state(0, None, [*live_paths(table.log), path])
+    fresh = it.Table.open(tmp_path / "t", options=OPTIONS)
+    assert ids(fresh) == list(range(20))
+    assert fresh.log.snapshot(version=0).num_files == 0
+    (found,) = [problem for problem in fresh.fsck().to_pylist() if problem["check"] == "checkpoint"]
+    assert (found["severity"], found["version"]) == ("warning", 0)
+    assert "under the number 0" in found["problem"]

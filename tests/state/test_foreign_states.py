@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import live_paths, make_add
 
 import indextables as it
-from indextables.errors import CheckpointError, CorruptLogError
+from indextables.errors import CheckpointError, CorruptLogError, ProtocolError
 
 TABLES = ["01_single_write", "04_partitioned", "05_many_transactions", "12_partition_drop", "16_with_skip_actions"]
 
@@ -56,13 +56,14 @@ def test_every_version_with_a_state_is_reachable(table) -> None:
 def test_a_commit_continues_them(table) -> None:
     url, expected = table
     log = it.TransactionLog(url)
-    assert log.add_files([make_add("splits/split-new.split", num_records=7)]) == expected["version"] + 1
+    assert log.checkpoint().version == expected["version"] + 1
+    assert log.add_files([make_add("splits/split-new.split", num_records=7)]) == expected["version"] + 2
     first = sorted(expected["paths"])[0]
-    assert log.replace_files([first], [make_add("splits/split-merged.split")]) == expected["version"] + 2
+    assert log.replace_files([first], [make_add("splits/split-merged.split")]) == expected["version"] + 3
     log.set_properties({"note": "ours"})
     for handle in (log, it.TransactionLog(url), it.TransactionLog(url, options={"transaction.useOptimized": "false"})):
         snapshot = handle.snapshot()
-        assert snapshot.version == expected["version"] + 3
+        assert snapshot.version == expected["version"] + 4
         assert set(snapshot.files["path"].to_pylist()) == (
             set(expected["paths"]) - {first} | {"splits/split-new.split", "splits/split-merged.split"}
         )
@@ -77,8 +78,28 @@ def test_two_writers_continue_them_one_after_the_other(table) -> None:
     handles = [it.TransactionLog(url), it.TransactionLog(url)]
     for handle in handles:
         handle.snapshot()
+    handles[0].upgrade_protocol()
     versions = [handles[number % 2].add_files([make_add(f"splits/{number}.split")]) for number in range(4)]
-    assert versions == [expected["version"] + number for number in range(1, 5)]
+    assert versions == [expected["version"] + number for number in range(2, 6)]
+
+
+def test_they_are_not_written_before_they_are_taken_over(table) -> None:
+    url, expected = table
+    log = it.TransactionLog(url)
+    writes = (
+        lambda: log.add_files([make_add("splits/split-new.split")]),
+        lambda: log.overwrite_files([]),
+        lambda: log.set_properties({"note": "ours"}),
+        lambda: log.replace_files(sorted(expected["paths"])[:1], [make_add("splits/split-merged.split")]),
+    )
+    for write in writes:
+        with pytest.raises(ProtocolError, match="CHECKPOINT INDEXTABLES"):
+            write()
+    assert log.versions() == [0]
+    log.checkpoint()
+    assert log.versions() == [0, expected["version"] + 1]
+    writes[0]()
+    assert "splits/split-new.split" in live_paths(it.TransactionLog(url))
 
 
 def test_a_damaged_manifest_gives_no_wrong_list(table) -> None:

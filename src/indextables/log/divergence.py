@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from indextables.errors import CorruptLogError
+from indextables.errors import CorruptLogError, ProtocolError
 from indextables.log.replay import VersionFile
 from indextables.log.segment import NEAR_VERSIONS, Segment
-from indextables.log.snapshot import Snapshot
+from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.names import state_keys, version_key
 
@@ -45,6 +45,18 @@ def newest_file_below(segment: Segment, version: int) -> int | None:
 def _is_file(segment: Segment, version: int) -> bool:
     """Version 0 holds no files, so that every state contains it."""
     return version > 0 and (segment.covers(version) or version in segment.older_files)
+
+
+def refuse_state_commits(segment: Segment, newest: Head, url: str) -> None:
+    """Refuse to write a table whose newest commit is a state alone: its writer would not see the version file, and
+    would put a state of the same number beside it."""
+    if segment.newest_file is None and not newest.txn_id:
+        raise ProtocolError(
+            f"cannot write `{url}` because its newest version {newest.version} is a state without a version file: the "
+            "engine that commits so does not see version files, and its next state would diverge from this commit",
+            hint="stop that engine from writing, then take the table over once by `CHECKPOINT INDEXTABLES "
+            f"'{url}'` (`indextables checkpoint`, `Table.checkpoint()`)",
+        )
 
 
 def check_contains(state: Snapshot, versions: Sequence[VersionFile], url: str) -> None:

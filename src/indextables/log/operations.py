@@ -165,11 +165,15 @@ class ChangeMetadata:
 
 @dataclasses.dataclass(frozen=True)
 class UpgradeProtocol:
-    """Raise the protocol. Never lowers it: the higher of both wins."""
+    """Raise the protocol. Never lowers it: the higher of both wins.
+
+    An operation that `takes_over` may put the first version file on a table whose commits are states.
+    """
 
     wanted: ProtocolAction
     name: str = "UPGRADE PROTOCOL"
     needs_files: bool = False
+    takes_over: bool = True
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
         upgraded = features.highest(now.protocol, self.wanted)
@@ -185,6 +189,7 @@ class Empty:
 
     name: str
     needs_files: bool = False
+    takes_over: bool = True
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
         return Plan([])
@@ -197,6 +202,7 @@ class AddDocMappings:
     entries: Mapping[str, str]
     name: str = "RENORMALIZE"
     needs_files: bool = False
+    takes_over: bool = True
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
         known = now.metadata.configuration

@@ -17,6 +17,7 @@ from indextables.log.base import BaseSource
 from indextables.log.checks import checked
 from indextables.log.commit import Attempt, Committer, Outcome, commit_backoff
 from indextables.log.conflict import Conflict
+from indextables.log.divergence import refuse_state_commits
 from indextables.log.operations import Batch, Done, Operation, Plan
 from indextables.log.reader import LogReader
 from indextables.log.replay import VersionFile, advance
@@ -88,6 +89,8 @@ class Transaction:
         if isinstance(answer, Done):
             return CommitResult(answer.version, None, committed=False)
         check_writable(now.protocol, self.reader.url)
+        if not getattr(self.operation, "takes_over", False):
+            refuse_state_commits(segment, now, self.reader.url)
         actions = checked(answer.actions, now.version + 1, self.reader.store.location)
         info = self._commit_info(now, answer, actions, timestamp_ms)
         return self._put(segment, now, answer, VersionFile(now.version + 1, (info, *actions), timestamp_ms))

@@ -24,6 +24,10 @@ from indextables.transaction_log import TransactionLog
 
 ERROR, WARNING = "error", "warning"
 _LOOKS = 5
+_NUMBERED_ZERO = (
+    "it holds the files of a later version under the number 0: the CHECKPOINT command of an engine that counts version "
+    "files wrote it for a table whose commits are states; it is read only where nothing newer is left"
+)
 _VERSIONS_AT_ONCE = 100
 
 
@@ -135,7 +139,9 @@ class _LogCheck:
                 self._tell(ERROR, finding.check, version, finding.path, finding.problem)
             if found.snapshot is None:
                 continue
-            if not self._stands_for(version, found.snapshot):
+            if version == 0 and not found.snapshot.txn_id and found.snapshot.num_files:
+                self._tell(WARNING, "checkpoint", 0, found.path, _NUMBERED_ZERO)
+            elif not self._stands_for(version, found.snapshot):
                 self._tell(WARNING, "checkpoint", version, found.path, "it stands for another transaction than the log")
             elif self._replay.version == version:
                 for text in snapshot_differences(found.snapshot, self._replay.snapshot()):

@@ -17,6 +17,7 @@ from indextables.ops.check_log import ERROR, WARNING, NamedFile, Problem, check_
 from indextables.ops.check_splits import FOREIGN, MISSING, check_splits
 from indextables.ops.last_readable import last_readable
 from indextables.protocol.horizon import horizon_of
+from indextables.protocol.names import state_keys
 from indextables.store import ObjectStore
 from indextables.transaction_log import TransactionLog
 
@@ -58,12 +59,15 @@ def examine(log: TransactionLog, *, deep: bool = True) -> Examination:
     """Look at all of a table. Others may go on writing, and purging, meanwhile."""
     log.invalidate_cache()
     try:
-        snapshot, damage = last_readable(log)
+        snapshot, damage, diverged = last_readable(log)
     except (CorruptLogError, CheckpointError) as error:
         checked = check_log(log, 0)
         problem = Problem(ERROR, "log", None, None, error.message)
         return Examination([problem, *checked.problems], 0, checked.num_checkpoints, checked.num_versions)
-    problems = [] if damage is None else [Problem(ERROR, "log", snapshot.version + 1, None, damage)]
+    problems = [] if damage is None or diverged else [Problem(ERROR, "log", snapshot.version + 1, None, damage)]
+    if diverged is not None:
+        key = state_keys(diverged.state_version)[0]
+        problems.append(Problem(ERROR, "divergence", diverged.version, key, diverged.message))
     checked = check_log(log, horizon_of(snapshot.metadata.configuration))
     problems += checked.problems
     splits = [

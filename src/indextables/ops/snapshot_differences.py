@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,11 @@ _COMPARED = [name for name in FILES_SCHEMA.names if name != "doc_mapping_ref"]
 
 
 def snapshot_differences(state: Snapshot, replayed: Snapshot) -> Iterator[str]:
-    """A sentence for each thing that a checkpoint says otherwise than the versions before it."""
+    """A sentence for each thing that a checkpoint says otherwise than the versions before it. A checkpoint of another
+    writer, which names no transaction, counts files anew and leaves out what it does not know: only its paths count."""
+    if not state.txn_id and state.version > 0:
+        yield from _path_differences(state.files["path"].to_pylist(), replayed.files["path"].to_pylist())
+        return
     if state.protocol != replayed.protocol:
         yield "its protocol is another than that of the versions"
     if _definitions(state) != _definitions(replayed):
@@ -43,14 +47,7 @@ def _sorted(snapshot: Snapshot) -> pa.Table:
 
 def _file_differences(found: pa.Table, expected: pa.Table) -> Iterator[str]:
     if found["path"].to_pylist() != expected["path"].to_pylist():
-        here, there = set(found["path"].to_pylist()), set(expected["path"].to_pylist())
-        extra, lost = sorted(here - there), sorted(there - here)
-        if lost:
-            yield f"it lacks {len(lost)} files of the versions, as `{lost[0]}`"
-        if extra:
-            yield f"it holds {len(extra)} files that the versions do not, as `{extra[0]}`"
-        if not lost and not extra:
-            yield "it holds a file twice"
+        yield from _path_differences(found["path"].to_pylist(), expected["path"].to_pylist())
         return
     for name in _COMPARED:
         if not found[name].equals(expected[name]):
@@ -58,6 +55,17 @@ def _file_differences(found: pa.Table, expected: pa.Table) -> Iterator[str]:
             other = [path for path, left, right in rows if _plain(left) != _plain(right)]
             if other:
                 yield f"`{name}` of {len(other)} files is another than in the versions, as of `{other[0]}`"
+
+
+def _path_differences(found: Sequence[str], expected: Sequence[str]) -> Iterator[str]:
+    here, there = set(found), set(expected)
+    extra, lost = sorted(here - there), sorted(there - here)
+    if lost:
+        yield f"it lacks {len(lost)} files of the versions, as `{lost[0]}`"
+    if extra:
+        yield f"it holds {len(extra)} files that the versions do not, as `{extra[0]}`"
+    if len(found) > len(here):
+        yield "it holds a file twice"
 
 
 def _plain(value: Any) -> Any:

@@ -214,7 +214,10 @@ class Checkpointer:
         return canonical_references(registry, used) if len(used) > most else {}
 
     def _is_taken(self, segment: Segment, snapshot: Snapshot, config: Config) -> bool:
-        """Whether a state stands at a version that is not what compacting it would give."""
+        """Whether a state stands at a version that is not what compacting it would give, or is all that there is of the
+        version: other engines commit so."""
+        if segment.newest_file is None:
+            return True
         keys = [key for key in segment.checkpoints.get(snapshot.version, ()) if key in state_keys(snapshot.version)]
         if config[settings.STATE_FORMAT] != "avro" or not keys:
             return False
