@@ -55,7 +55,9 @@ class StateWriter:
 
     def states(self) -> list[int]:
         """The versions that have a state."""
-        names = (f"_transaction_log/{path.parent.name}/{path.name}" for path in self.log.glob("state-v*/_manifest.avro"))
+        names = (
+            f"_transaction_log/{path.parent.name}/{path.name}" for path in self.log.glob("state-v*/_manifest.avro")
+        )
         return sorted(version for name in names if (version := parse_checkpoint_key(name)) is not None)
 
     def read_state(self, version: int) -> dict[str, object]:
@@ -115,9 +117,7 @@ class StateWriter:
         fastavro.writer(out, _ENTRY_SCHEMA, entries)
         (self.log / "manifests").mkdir(exist_ok=True)
         (self.log / name).write_bytes(out.getvalue())
-        return [
-            {"path": name, "numEntries": len(entries), "minAddedAtVersion": version, "maxAddedAtVersion": version}
-        ]
+        return [{"path": name, "numEntries": len(entries), "minAddedAtVersion": version, "maxAddedAtVersion": version}]
 
 
 class VersionWriter(StateWriter):
@@ -138,7 +138,9 @@ class VersionWriter(StateWriter):
             found, left = self._read_version(between)
             paths, gone = [*found, *paths], [*left, *gone]
         known = set(paths)
-        self.write_state(version, base, [path for path in paths if path not in gone], [p for p in gone if p not in known])
+        self.write_state(
+            version, base, [path for path in paths if path not in gone], [p for p in gone if p not in known]
+        )
         return version
 
     def versions(self) -> list[int]:
