@@ -34,22 +34,22 @@ class PlanScan:
     def apply(self, request: str) -> bytes | str:
         """What is to be said of a scan, with its length before it, and its rows where there are few.
 
-        The request is JSON: the `columns` that a query needs, and `options` that it has beside those of the load. What
-        is wrong with it is given as text.
+        The request is JSON: the `schema` of the columns that a query needs, and `options` that it has beside those of
+        the load. What is wrong with it is given as text.
         """
         try:
             given = json.loads(request)
-            return self._plan(given["columns"], given["options"])
+            return self._plan(given["schema"], given["options"])
         except IndexTablesError as error:
             return error_text(error)
 
-    def _plan(self, columns: Sequence[str], options: dict[str, str]) -> bytes:
+    def _plan(self, schema: str, options: dict[str, str]) -> bytes:
         plan = ScanPlan.open(SourceOptions.parse({**options, **self._asked.to_options()}))
         splits = plan.splits_with_hits()
         num_asked = plan.num_splits if splits is None else len(splits)
         searches = "".join(f", search: {from_json(search)}" for search in plan.asked.searches)
         note = f"{searches}, {num_asked} of {plan.num_live_splits} splits".encode()
-        rows = b"" if splits is None else ipc_stream(_rows(plan, columns, splits))
+        rows = b"" if splits is None else ipc_stream(_rows(plan, schema, splits))
         return len(note).to_bytes(4, "big") + note + rows
 
     class Java:
@@ -100,10 +100,10 @@ def _title(asked: SourceOptions) -> str:
     return f"{asked.url} version {asked.version}{searched}{filtered}"
 
 
-def _rows(plan: ScanPlan, columns: Sequence[str], splits: Any) -> pa.Table:
-    given = plan.spark_schema()
-    schema = StructType([given[name] for name in columns])
-    checked = to_checked_schema(schema)
-    scan, places = plan.scan(schema)
+def _rows(plan: ScanPlan, schema: str, splits: Any) -> pa.Table:
+    """The rows of splits, exactly by the schema that Java reads them with, which is given as JSON."""
+    wanted = StructType.fromJson(json.loads(schema))
+    checked = to_checked_schema(wanted)
+    scan, places = plan.scan(wanted)
     batches = scan.read_at_once(splits) if splits else ()
     return pa.Table.from_batches([conform_batch(batch, checked, places) for batch in batches], checked)

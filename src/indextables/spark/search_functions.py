@@ -72,8 +72,10 @@ class BuildFunction:
         except IndexTablesError as error:
             return error_text(error)
 
-    def _build(self, function: str, columns: list[dict[str, str]], text: str | None) -> bytes:
+    def _build(self, function: str, columns: list[dict[str, Any]], text: str | None) -> bytes:
         fields = [indexed_field(json.loads(column["metadata"])) for column in columns]
+        for column, field in zip(columns, fields, strict=True):
+            _check_whole(function, column, field)
         if function in {_SCORE, _SNIPPET}:
             return _answer(*_placeholder(function, columns, fields))
         known = _known_fields(function, columns, fields)
@@ -119,13 +121,31 @@ def _description(command: Any) -> list[str]:
     return []
 
 
-def _known_fields(function: str, columns: list[dict[str, str]], fields: list[IndexField | None]) -> FieldMap:
+def _check_whole(function: str, column: dict[str, Any], field: IndexField | None) -> None:
+    if not column["fields"]:
+        return
+    path = ".".join(column["fields"])
+    whole = f"{column['name']}.{path}"
+    if field is None:
+        raise _not_searchable(function, whole)
+    raise QueryError(
+        f"cannot use {function.upper()} on `{whole}` because it is a field of the struct `{column['name']}`, which is "
+        "indexed as a whole",
+        hint=f"write `{column['name']} INDEXQUERY '{field.column}.{path}:value'`",
+    )
+
+
+def _not_searchable(function: str, name: str) -> QueryError:
+    return QueryError(
+        f"cannot use {function.upper()} on `{name}` because it is not a column of a table of this format, or is "
+        "computed from one",
+        hint="a search is on a column as it stands in the table, also behind another name, a view or a join",
+    )
+
+
+def _known_fields(function: str, columns: list[dict[str, Any]], fields: list[IndexField | None]) -> FieldMap:
     if len(columns) == 1 and fields[0] is None:
-        raise QueryError(
-            f"cannot use {function.upper()} on `{columns[0]['name']}` because it is not a column of a table of this "
-            "format, or is computed from one",
-            hint="a search is on a column as it stands in the table, also behind another name, a view or a join",
-        )
+        raise _not_searchable(function, columns[0]["name"])
     known = [field for field in fields if field is not None]
     if not known:
         raise QueryError(f"cannot use {function.upper()} because none of the columns is indexed")
@@ -139,7 +159,7 @@ def _known_fields(function: str, columns: list[dict[str, str]], fields: list[Ind
 
 
 def _placeholder(
-    function: str, columns: list[dict[str, str]], fields: list[IndexField | None]
+    function: str, columns: list[dict[str, Any]], fields: list[IndexField | None]
 ) -> tuple[Placeholder, DataType, list[int]]:
     if function == _SCORE:
         if columns:

@@ -22,6 +22,7 @@ _MOST_PAGE_ROWS = 2_048
 _ROWS_PER_LOOK = 64  # after so many a page may end
 _WHOLE_NUMBERS = "DELTA_BINARY_PACKED"  # smaller than packed plain numbers, and decoded seven times as fast
 _WHOLE_TYPES = ("INT32", "INT64")
+_NUMBERS = (*_WHOLE_TYPES, "FLOAT", "DOUBLE")
 _FEW = 8  # a value comes so often on average
 _SHORT_BYTES = 32
 
@@ -34,11 +35,14 @@ def writer_options(sample: pa.Table, columns: pq.ParquetSchema, long_texts: Coll
     # Arrow goes by paths, and a column `a.b` has that of a struct's: what fits one of them may not fit the other.
     times = collections.Counter(paths)
     unclear = {leaf for leaf, path in enumerate(paths) if times[path] > 1}
-    dictionaries = {leaf for name in _repeated(sample, 2) for leaf in leaves[name]} - unclear
+    # A nested column without any value would have an empty dictionary, in which Spark looks up numbers that are null.
+    nested = {leaf for field in sample.schema if pa.types.is_nested(field.type) for leaf in leaves[field.name]}
+    plain = {leaf for leaf in nested if columns.column(leaf).physical_type in _NUMBERS}
+    dictionaries = {leaf for name in _repeated(sample, 2) for leaf in leaves[name]} - unclear - plain
     whole = {
         leaf
         for leaf in range(len(paths))
-        if leaf not in dictionaries | unclear and columns.column(leaf).physical_type in _WHOLE_TYPES
+        if leaf not in dictionaries | unclear | plain and columns.column(leaf).physical_type in _WHOLE_TYPES
     }
     codes = {leaf for name in _repeated(sample, _FEW) if _is_short(sample[name]) for leaf in leaves[name]} - unclear
     # Arrow leaves NaN out of bounds, by which a reader to whom it is the greatest of numbers would lose rows.

@@ -98,10 +98,19 @@ public final class LiveSplits implements FileIndex {
         List others = new ArrayList();
         for (int i = 0; i < filters.size(); i++) {
             Expression filter = (Expression) filters.get(i);
-            if (SubqueryExpression.hasSubquery(filter) || !filter.deterministic()) continue;
+            if (SubqueryExpression.hasSubquery(filter) || !filter.deterministic() || !canEvaluate(filter)) continue;
             (isOnPartitions(filter) ? conjuncts : others).add(filter);
         }
         return new LiveSplits(this, kept(conjuncts, others), asked);
+    }
+
+    /** Whether Java evaluates all of an expression: functions of Python run in processes of their own. */
+    private static boolean canEvaluate(Expression expression) {
+        if (expression instanceof Attribute) return true;
+        if (expression instanceof Unevaluable) return false;
+        List children = CollectionConverters.asJava(expression.children());
+        for (int i = 0; i < children.size(); i++) if (!canEvaluate((Expression) children.get(i))) return false;
+        return true;
     }
 
     private boolean isOnPartitions(Expression filter) {

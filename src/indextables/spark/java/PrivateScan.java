@@ -17,7 +17,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * A table whose every scan is its own: the columns that are needed and what filters say become options of a data source
- * that no other scan shares. Spark goes on to evaluate all filters itself.
+ * that no other scan shares. Spark goes on to evaluate all filters itself. A scan gives every column whole, with all
+ * the fields of its structs: Spark finds them by the schema that the scan says it reads.
  */
 public final class PrivateScan extends PythonTable {
     final Opened opened;
@@ -167,16 +168,20 @@ public final class PrivateScan extends PythonTable {
             return new Filter[0];
         }
 
-        /** A scan without columns could not say how many rows it has. */
+        /** Spark may ask for some fields of a struct alone. A scan without columns could not count its rows. */
         public void pruneColumns(StructType required) {
-            needed = required.length() > 0 ? required : new StructType(new StructField[] {table.schema().fields()[0]});
+            StructType all = table.schema();
+            StructField[] whole = new StructField[Math.max(required.length(), 1)];
+            whole[0] = all.fields()[0];
+            for (int i = 0; i < required.length(); i++) whole[i] = all.apply(required.fields()[i].name());
+            needed = new StructType(whole);
         }
 
         public Scan build() {
             Map more = table.asked.options();
             if (!hints.isEmpty()) more.put("hints", Texts.json(hints));
             Map wanted = new HashMap();
-            wanted.put("columns", needed.fieldNames());
+            wanted.put("schema", needed.json());
             wanted.put("options", more);
             byte[] answer = (byte[]) Texts.checked(table.opened.plan.apply(Texts.json(wanted)));
             int end = ByteBuffer.wrap(answer).getInt() + 4;

@@ -3,16 +3,26 @@ package indextables.spark;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.InterpretedUnsafeProjection$;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.execution.arrow.ArrowConverters$;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CloseableIterator;
+import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Arrow's stream format as rows. */
 final class Rows {
+    /** Rows of Spark's own format: copies of rows over Arrow's memory would fail at nulls in arrays and maps. */
     static List of(byte[] stream) {
-        CloseableIterator rows = (CloseableIterator) ArrowConverters$.MODULE$.fromIPCStream(stream)._1();
+        Tuple2 read = ArrowConverters$.MODULE$.fromIPCStream(stream);
+        CloseableIterator rows = (CloseableIterator) read._1();
         try {
+            UnsafeProjection copied = projection((StructType) read._2());
             List found = new ArrayList();
-            while (rows.hasNext()) found.add(((InternalRow) rows.next()).copy());
+            while (rows.hasNext()) found.add(copied.apply((InternalRow) rows.next()).copy());
             return found;
         } finally {
             try {
@@ -21,5 +31,15 @@ final class Rows {
                 throw new IllegalStateException(error);
             }
         }
+    }
+
+    /** The columns as they stand. It is interpreted: a stream is short, and Java's compiler takes its time. */
+    private static UnsafeProjection projection(StructType schema) {
+        List columns = new ArrayList();
+        StructField[] fields = schema.fields();
+        for (int i = 0; i < fields.length; i++) {
+            columns.add(new BoundReference(i, fields[i].dataType(), fields[i].nullable()));
+        }
+        return InterpretedUnsafeProjection$.MODULE$.createProjection(CollectionConverters.asScala(columns).toSeq());
     }
 }

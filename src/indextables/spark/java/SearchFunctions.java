@@ -10,10 +10,14 @@ import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
+import org.apache.spark.sql.catalyst.analysis.TempResolvedColumn;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.LateralColumnAliasReference;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.OuterReference;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -94,10 +98,26 @@ final class SearchFunctions extends AbstractFunction1 {
                 + argument.sql());
     }
 
+    /** A column as it is known while Spark analyses a query, or the column that fields are taken out of. */
     private static Map column(Expression argument) {
+        List fields = new ArrayList();
+        Expression found = named(argument);
+        while (found instanceof GetStructField) {
+            fields.add(0, ((GetStructField) found).extractFieldName());
+            found = named(((GetStructField) found).child());
+        }
         Map column = new HashMap();
-        column.put("name", argument instanceof NamedExpression ? ((NamedExpression) argument).name() : argument.sql());
-        column.put("metadata", argument instanceof NamedExpression ? ((NamedExpression) argument).metadata().json() : "{}");
+        column.put("name", found instanceof NamedExpression ? ((NamedExpression) found).name() : found.sql());
+        column.put("metadata", found instanceof NamedExpression ? ((NamedExpression) found).metadata().json() : "{}");
+        column.put("fields", fields);
         return column;
+    }
+
+    /** The column behind what stands for it in HAVING, in a correlated subquery, or as a name of the same SELECT. */
+    private static Expression named(Expression argument) {
+        if (argument instanceof TempResolvedColumn) return named(((TempResolvedColumn) argument).child());
+        if (argument instanceof OuterReference) return named((Expression) ((OuterReference) argument).e());
+        if (argument instanceof LateralColumnAliasReference) return ((LateralColumnAliasReference) argument).a();
+        return argument;
     }
 }
