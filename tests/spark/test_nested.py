@@ -139,7 +139,7 @@ def test_arrays_of_numbers_that_are_all_null_are_scanned_natively(enabled, tmp_p
     schema = pa.schema([("id", pa.int64()), *((name, pa.list_(kind)) for name, kind in kinds.items())])
     table = it.Table.create(tmp_path / "t", schema)
     none = [None, None]
-    table.append(pa.Table.from_pylist([{"id": n, **{name: none for name in kinds}} for n in range(2)], schema))
+    table.append(pa.Table.from_pylist([{"id": n, **dict.fromkeys(kinds, none)} for n in range(2)], schema))
     frame = enabled.read.format("indextables").load(table.url)
     assert rows_of(frame.selectExpr(*(f"transform({name}, x -> x)" for name in kinds))) == [(none,) * len(kinds)] * 2
     assert rows_of(frame.selectExpr(*kinds).distinct()) == [(none,) * len(kinds)]
