@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from tests.fuzz.engine import Target, need
 from tests.fuzz.mutate import change_json, damage_bytes, json_text
 from tests.protocol.checkpoint_examples import VERSION, example_content
-from tests.protocol.protocol_examples import TABLE, WHOLE_VERSION
+from tests.protocol.protocol_examples import TABLE, WHOLE_VERSION, version_text
 from tests.protocol.test_file_entry import foreign, records_of
 from tests.protocol.test_state_manifest import KEY as STATE_KEY
 from tests.protocol.test_state_manifest import STATE, foreign_avro, foreign_record
@@ -85,21 +85,23 @@ def is_inside(path: str) -> bool:
 
 
 def version_bytes(rng: random.Random) -> bytes:
-    plain = encode_version(WHOLE_VERSION, compress=False)
+    plain = version_text(WHOLE_VERSION)
+    if rng.random() < 0.1:
+        return damage_bytes(rng, encode_version(WHOLE_VERSION, compress=False), [plain])
     if rng.random() < 0.5:
         return packed(rng, damage_bytes(rng, plain))
     return damage_bytes(rng, encode_version(WHOLE_VERSION, compress=True), [plain])
 
 
 def version_lines(rng: random.Random) -> bytes:
-    lines = [json.loads(line) for line in encode_version(WHOLE_VERSION, compress=False).splitlines()]
+    lines = [json.loads(line) for line in version_text(WHOLE_VERSION).splitlines()]
     changed = change_json(rng, lines)
     return packed(rng, b"\n".join(map(json_text, changed if isinstance(changed, list) else [changed])))
 
 
 def same_version(rng: random.Random) -> bytes:
     """The same actions, written in another way."""
-    lines = [json.loads(line) for line in encode_version(WHOLE_VERSION, compress=False).splitlines()]
+    lines = [json.loads(line) for line in version_text(WHOLE_VERSION).splitlines()]
     texts = []
     for line in lines:
         ((kind, fields),) = line.items()
@@ -118,7 +120,7 @@ def use_version(data: bytes) -> None:
     need(decode_version(encode_version(actions, compress=True), 1, TABLE) == actions, "it reads back otherwise")
     need(peek_mark(data, 1, TABLE) == mark_of(actions), "its first line says something else")
     try:
-        whole = gzip.decompress(data) == encode_version(WHOLE_VERSION, compress=False)
+        whole = gzip.decompress(data) == version_text(WHOLE_VERSION)
     except (OSError, EOFError, zlib.error):
         return
     need(not whole or actions == WHOLE_VERSION, "the same text is another version")

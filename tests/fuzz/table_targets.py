@@ -49,8 +49,18 @@ def examples() -> tuple[str, ...]:
             table.append(rows(number * 10))
         if table.log.checkpointer is not None:
             table.log.checkpointer.wait()
+        _unseal(place)
         found.append(place)
     return tuple(found)
+
+
+def _unseal(place: str) -> None:
+    """Take the checksums away from plain version files, as other writers leave them: damage gets further then."""
+    for key in keys(place):
+        data = read(place, key)
+        if key.startswith("_transaction_log") and data.startswith(b"{") and b'\n{"checksum":' in data:
+            with open(os.path.join(place, key), "wb") as file:
+                file.write(data[: data.rindex(b'{"checksum":')])
 
 
 def _caches(place: str) -> dict[str, str]:

@@ -124,9 +124,12 @@ def test_a_plain_file_cut_at_a_line_is_noticed(tmp_path) -> None:
     log.add_files([make_add("a.split"), make_add("b.split")])
     path = tmp_path / "t" / version_key(1)
     lines = path.read_bytes().splitlines(keepends=True)
-    assert len(lines) == 3
+    assert len(lines) == 4
     path.write_bytes(b"".join(lines[:2]))
     with pytest.raises(CorruptLogError, match="cut off"):
+        it.TransactionLog(tmp_path / "t").list_files()
+    path.write_bytes(b"".join([*lines[:2], lines[3]]))
+    with pytest.raises(CorruptLogError, match="does not fit the checksum in its last line"):
         it.TransactionLog(tmp_path / "t").list_files()
 
 

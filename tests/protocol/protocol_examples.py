@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+
 from hypothesis import strategies as st
 
 from indextables.protocol.actions import Add, CommitInfo, Format, Metadata, Protocol, Remove, Skip
 from indextables.protocol.paths import normalize_path
+from indextables.protocol.version_file import encode_version
 from indextables.store.url import parse_location
 
 TABLE = parse_location("s3://bucket/table")
@@ -121,6 +124,11 @@ FULL_EXAMPLES = {
 WHOLE_VERSION = tuple(
     FULL_EXAMPLES[kind][0] for kind in ("commitInfo", "protocol", "metaData", "remove", "add", "mergeskip")
 )
+
+
+def version_text(actions) -> bytes:
+    """The lines of a version, without the checksum that plain text of ours ends with."""
+    return gzip.decompress(encode_version(actions, compress=True))
 
 
 def is_relative(path: str) -> bool:

@@ -10,7 +10,7 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.protocol.protocol_examples import FULL_EXAMPLES, TABLE, WHOLE_VERSION, json_values
+from tests.protocol.protocol_examples import FULL_EXAMPLES, TABLE, WHOLE_VERSION, json_values, version_text
 from tests.protocol.test_version_file import ADD, REQUIRED, decode, line
 
 from indextables.errors import CorruptLogError
@@ -218,7 +218,8 @@ def test_a_cut_off_file_is_never_a_shorter_version(prefix, compress, version, ac
     data = prefix + encode_version(actions, compress=compress)
     readings = {length: outcome(data[:length], version) for length in range(len(data))}
     whole = {length: read for length, read in readings.items() if read is not None}
-    assert whole == ({} if compress else {len(data) - 1: actions})
+    unsealed = len(version_text(actions))
+    assert whole == ({} if compress else dict.fromkeys((unsealed - 1, unsealed, len(data) - 1), actions))
 
 
 def test_a_flipped_bit_in_gzip_is_noticed() -> None:
@@ -316,3 +317,21 @@ def test_a_large_honest_version_is_read() -> None:
     ]
     assert decode(encode_version(adds, compress=True)) == tuple(adds)
     assert decode(b"".join(line(unknown=n, padding="x" * 20) for n in range(120_000))) == ()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("compress", [True, False])
+def test_every_flipped_bit_is_refused_or_does_no_harm(version, compress) -> None:
+    actions = WHOLE_VERSION if version else VERSION_0
+    data = encode_version(actions, compress=compress)
+    found = []
+    for place in range(len(data) * 8):
+        damaged = bytearray(data)
+        damaged[place // 8] ^= 1 << place % 8
+        found.append(outcome(bytes(damaged), version))
+    assert all(one == actions for one in found if one is not None)
+    assert sum(one is None for one in found) > len(found) * 0.8
+
+
+def test_plain_text_of_other_writers_needs_no_checksum() -> None:
+    assert outcome(version_text(VERSION_0), 0) == VERSION_0

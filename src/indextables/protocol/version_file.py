@@ -3,7 +3,7 @@
 Read are gzip, gzip behind the two bytes `01 01`, and plain text. Everything read is checked, and an error names the
 file, the line and the field. Unknown actions and fields are ignored. A file that is empty or cut off is an error, never
 a shorter version: gzip has its checksum, version 0 ends with its metadata, and our own first line counts the lines
-after it.
+after it. Plain text of ours ends with a line that holds its checksum, which readers that do not know it pass over.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ _LINES_ALWAYS_ALLOWED = 100_000
 _MIN_MEAN_LINE_BYTES = 20
 _LONGEST_QUOTE = 200
 _FIRST_LINE_BYTES = 64 << 10
+_CHECKSUM_LINE = b'{"checksum":{"crc32":"%08x"}}\n'
+_CHECKSUM = re.compile(rb'\{"checksum":\{"crc32":"([0-9a-f]{8})"\}\}\n?\Z')
+_CHECKSUM_LINE_BYTES = 64
 _REPAIR_HINT = (
     "a crash or another program damaged it; older versions still open by number, and "
     "`REPAIR INDEXFILES TRANSACTION LOG` writes a clean log from what is whole"
@@ -75,7 +78,9 @@ class _BadLineError(Exception):
 def encode_version(actions: Sequence[Action], *, compress: bool) -> bytes:
     """The bytes of a version file. `ConfigError` where an action holds what JSON cannot."""
     lines = b"".join(map(_encode_line, actions))
-    return zlib.compress(lines, level=_GZIP_LEVEL, wbits=_GZIP_WBITS) if compress else lines
+    if compress:
+        return zlib.compress(lines, level=_GZIP_LEVEL, wbits=_GZIP_WBITS)
+    return lines + _CHECKSUM_LINE % zlib.crc32(lines)
 
 
 def decode_version(data: bytes, version: int, table: Location) -> tuple[Action, ...]:
@@ -169,10 +174,21 @@ def _plain(data: bytes, version: int) -> bytes:
             _refuse(version, f"is no whole gzip file ({error})")
     if not data or data.isspace():
         _refuse(version, "is empty")
+    _check_checksum(data, version)
     num_lines = data.count(b"\n")
     if num_lines > _LINES_ALWAYS_ALLOWED and len(data) < num_lines * _MIN_MEAN_LINE_BYTES:
         _refuse(version, f"has {num_lines} lines, too short for actions")
     return data
+
+
+def _check_checksum(text: bytes, version: int) -> None:
+    """Refuse text that does not fit its last line, where that is a checksum: found in raw bytes, since a flipped bit
+    before it may have joined lines."""
+    found = _CHECKSUM.search(text[-_CHECKSUM_LINE_BYTES:])
+    if found is not None:
+        num_bytes = len(text) - len(found.group())
+        if zlib.crc32(memoryview(text)[:num_bytes]) != int(found.group(1), 16):
+            _refuse(version, "does not fit the checksum in its last line")
 
 
 def _gunzip(data: bytes) -> bytes:
