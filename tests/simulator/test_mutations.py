@@ -55,7 +55,7 @@ def _never_doubts(self, name, value):
 
 def _believes_every_checkpoint(self, version, keys, objects=None):
     """A clean-up that relies on checkpoints without reading them back."""
-    return Verified(version, needs_version_0=False, manifests=frozenset())
+    return Verified(version, needs_versions=False, manifests=frozenset())
 
 
 def _never_moves(self, start, now, timestamp_ms):

@@ -45,8 +45,8 @@ _MOST_TOLD = 20
 
 def repair(log_url: str, target_url: str | None = None, options: Mapping[str, Any] | None = None) -> pa.Table:
     """Check the log of a table against its splits, and with `target_url`, a log directory that is empty, write a clean
-    log there: of the newest version that can be read, less the splits that are missing or damaged. Where another writer's
-    states and the versions have parted, the clean log holds the files of both.
+    log there: of the newest version that can be read, less the splits that are missing or damaged. Where states of
+    another writer and the versions have parted, the clean log holds the files of both.
 
     `log_url` is the table or its log directory. Where no log is left, it is rebuilt from the splits. One row: `VALID`
     or `DAMAGED` where nothing was written, else `SUCCESS`, `PARTIAL` where something had to be left out, or `REBUILT`.

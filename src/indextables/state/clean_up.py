@@ -89,8 +89,7 @@ class Cleaner:
                 hint="run it again, or write another checkpoint first",
             )
         would_go = before_version(listing, version)
-        versions = [at for at in would_go.versions if at > 0 or not verified.needs_version_0]
-        plan = Plan(versions, would_go.checkpoints)
+        plan = Plan([], would_go.checkpoints) if verified.needs_versions else would_go
         return self._carry_out(listing, self._with_garbage(listing, plan, retention), goes_on=True, dry_run=False)
 
     def look(self, now_ms: int = 0) -> Listing:

@@ -11,6 +11,7 @@ import itertools
 import logging
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,10 +24,17 @@ from indextables.log.segment import Checkpoints
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.doc_mapping import REGISTRY_PREFIX
-from indextables.protocol.features import LEGACY_PROTOCOL
+from indextables.protocol.features import LEGACY_PROTOCOL, highest
 from indextables.protocol.json_checkpoint import json_checkpoint_key
 from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
-from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY, parse_checkpoint_key, state_keys, version_key
+from indextables.protocol.names import (
+    LAST_CHECKPOINT,
+    LOG_DIRECTORY,
+    parse_checkpoint_key,
+    parse_version_key,
+    state_keys,
+    version_key,
+)
 from indextables.protocol.parquet_checkpoint import parquet_checkpoint_key
 from indextables.protocol.state_manifest import StateManifest, with_relative_paths
 from indextables.protocol.version_file import decode_version
@@ -37,6 +45,8 @@ from indextables.state.older import read_older
 from indextables.store import ObjectStore
 
 logger = logging.getLogger(__name__)
+
+_FEW_STATES = 4
 
 
 class StateReader:
@@ -157,8 +167,14 @@ class StateReader:
         """The table as a state has it; its files are read when they are asked for."""
         metadata, protocol = state.metadata, state.protocol
         if metadata is None or protocol is None:
-            first_metadata, first_protocol = self._definitions_of_version_0(state.state_version)
-            metadata, protocol = metadata or first_metadata, protocol or first_protocol
+            known = self._last_definitions(state)
+            metadata = metadata or known.metadata
+            protocol = protocol or highest(known.protocol or LEGACY_PROTOCOL, _protocol_of(state))
+        if metadata is None:
+            raise CorruptLogError(
+                f"cannot read the state of version {state.state_version} of `{self._store.location.url}` because it "
+                "names no metadata, and neither version 0 nor another version or state up to it is there with some"
+            )
         return Snapshot(
             version=state.state_version,
             timestamp_ms=state.created_at if state.version_timestamp is None else state.version_timestamp,
@@ -170,19 +186,55 @@ class StateReader:
             transactions=state.transactions,
         )
 
-    def _definitions_of_version_0(self, version: int) -> tuple[Metadata, Protocol]:
-        """Other writers leave the definitions in version 0, which is then never cleaned up."""
+    def _last_definitions(self, state: StateManifest) -> _Definitions:
+        """The last metadata and protocol at or below a state of another writer, which may hold neither: in a version
+        file, or in a state before it. Such writers copy the metadata from state to state, so few states are asked."""
+        found = _Definitions(state.metadata, state.protocol)
+        listed = {meta.key for meta in self._store.list(LOG_DIRECTORY)}
+        versions = {at for key in listed if (at := parse_version_key(key)) is not None}
+        older = sorted((at for key in listed if (at := _state_version(key)) is not None and at < state.state_version))
+        asked = set(older[-_FEW_STATES:])
+        for at in sorted((at for at in versions | asked if at <= state.state_version), reverse=True):
+            if at in versions:
+                found = found.or_else(*self._definitions_of_version(at))
+            if at in asked and found.is_partial and (before := self.state_at(at)) is not None:
+                found = found.or_else(before.metadata, before.protocol)
+            if not found.is_partial:
+                break
+        return found
+
+    def _definitions_of_version(self, version: int) -> tuple[Metadata | None, Protocol | None]:
         try:
-            actions = decode_version(self._store.get(version_key(0)), 0, self._store.location)
-        except ObjectNotFoundError as error:
-            raise CorruptLogError(
-                f"cannot read the state of version {version} of `{self._store.location.url}` because it names no "
-                "metadata, and version 0, which holds it, is missing"
-            ) from error
-        metadata, protocol = newest_definitions(actions)
-        if metadata is None:
-            raise CorruptLogError(f"cannot read version 0 of `{self._store.location.url}`: it holds no metadata")
-        return metadata, protocol or LEGACY_PROTOCOL
+            return newest_definitions(
+                decode_version(self._store.get(version_key(version)), version, self._store.location)
+            )
+        except ObjectNotFoundError:
+            return None, None
+
+
+class _Definitions(NamedTuple):
+    """The metadata and the protocol, as far as they are known."""
+
+    metadata: Metadata | None
+    protocol: Protocol | None
+
+    @property
+    def is_partial(self) -> bool:
+        return self.metadata is None or self.protocol is None
+
+    def or_else(self, metadata: Metadata | None, protocol: Protocol | None) -> _Definitions:
+        return _Definitions(self.metadata or metadata, self.protocol or protocol)
+
+
+def _state_version(key: str) -> int | None:
+    version = parse_checkpoint_key(key)
+    return version if version is not None and key in state_keys(version) else None
+
+
+def _protocol_of(state: StateManifest) -> Protocol:
+    """What a state says of the protocol in one number, for readers and writers alike."""
+    version = state.protocol_version
+    return Protocol(min_reader_version=version, min_writer_version=version)
 
 
 def _with_registry(metadata: Metadata, state: StateManifest) -> Metadata:

@@ -129,7 +129,7 @@ class Verified(NamedTuple):
     """A state or checkpoint that was read back and stands for its version, and the manifests that it names."""
 
     version: int
-    needs_version_0: bool
+    needs_versions: bool
     manifests: frozenset[str]
 
 
@@ -166,8 +166,8 @@ def plan_clean_up(listing: Listing, retention: Retention, verify: Verify, *, all
     floor = -1 if base is None else base.version
     checkpoints = _old_checkpoints(listing, retention, floor, {state.version for state in kept})
     versions = [version for version in expired if version < floor]
-    if versions and versions[0] == 0 and _needs_version_0(listing.checkpoints.keys() - checkpoints.keys(), verify):
-        versions = versions[1:]
+    if versions and _needs_versions(listing.checkpoints.keys() - checkpoints.keys(), verify):
+        versions = []
     return Plan(versions if all_versions else versions[:_MOST_VERSIONS], checkpoints)
 
 
@@ -202,9 +202,9 @@ def _base(listing: Listing, verify: Verify, expired: Sequence[int], *, second_ne
     return next((state for state in candidates if state is not None), None)
 
 
-def _needs_version_0(retained: Iterable[int], verify: Verify) -> bool:
-    """Whether a state that stays leaves the table's definitions in version 0, as other writers do."""
-    return any(state.needs_version_0 for version in retained if (state := verify(version)) is not None)
+def _needs_versions(retained: Iterable[int], verify: Verify) -> bool:
+    """Whether a state that stays leaves the table's definitions in version files, as other writers do."""
+    return any(state.needs_versions for version in retained if (state := verify(version)) is not None)
 
 
 def _old_checkpoints(listing: Listing, retention: Retention, base: int, kept: set[int]) -> dict[int, Sequence[str]]:

@@ -40,7 +40,7 @@ class Verifier:
             else:
                 snapshot = self._states.find_older(version, kind, of_kind)
                 is_right = snapshot is not None and self._stands_for(version, snapshot.txn_id)
-                found = Verified(version, needs_version_0=False, manifests=frozenset()) if is_right else None
+                found = Verified(version, needs_versions=False, manifests=frozenset()) if is_right else None
             if found is not None:
                 return found
         return None
@@ -74,8 +74,8 @@ class Verifier:
             if state is None or not self._stands_for(version, state.version_txn_id):
                 continue
             if all(self._is_whole(info, version, objects) for info in state.manifests):
-                needs_version_0 = state.metadata is None or state.protocol is None
-                return Verified(version, needs_version_0, _manifest_keys(state))
+                needs_versions = state.metadata is None or state.protocol is None
+                return Verified(version, needs_versions, _manifest_keys(state))
         return None
 
     def _stands_for(self, version: int, txn_id: str | None) -> bool:
