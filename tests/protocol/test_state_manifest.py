@@ -296,7 +296,7 @@ def test_tombstones_and_skips_become_relative():
         STATE, tombstones=("s3a://bucket/table/old.split", "../out"), skips={skip.path: skip}
     )
     found = with_relative_paths(state, TABLE)
-    assert found.tombstones == ("old.split", "../out")
+    assert found.tombstones == ("old.split", "../out", "s3a://bucket/table/old.split")
     assert found.skips == {"a.split": msgspec.structs.replace(skip, path="a.split")}
 
 

@@ -19,6 +19,7 @@ from indextables.protocol import features
 from indextables.protocol.actions import Action, Add, Metadata, Remove
 from indextables.protocol.actions import Protocol as ProtocolAction
 from indextables.protocol.doc_mapping import deduplicate
+from indextables.protocol.paths import WRITTEN_PATH_TAG
 
 
 class Plan(NamedTuple):
@@ -228,9 +229,15 @@ def removes_of(files: pa.Table, timestamp_ms: int, *, data_change: bool) -> list
             deletion_timestamp=timestamp_ms,
             partition_values=dict(file["partition_values"]),
             size=file["size"],
+            tags=_written_path(file["tags"]),
         )
-        for file in files.select(["path", "partition_values", "size"]).to_pylist()
+        for file in files.select(["path", "partition_values", "size", "tags"]).to_pylist()
     ]
+
+
+def _written_path(tags: Sequence[tuple[str, str]] | None) -> dict[str, str] | None:
+    """Of a file's tags the one that says how its path was written: a remove must be spelled like its add."""
+    return {key: value for key, value in tags or () if key == WRITTEN_PATH_TAG} or None
 
 
 def _committed_before(batch: Batch | None, now: Head) -> Done | None:

@@ -30,6 +30,7 @@ from indextables.protocol.names import (
     parse_version_key,
     version_key,
 )
+from indextables.protocol.paths import as_written
 from indextables.protocol.version_file import decode_version, encode_version
 from indextables.store import ObjectStore
 from indextables.transaction_log import TransactionLog
@@ -151,7 +152,8 @@ class _Repair:
     needs_files: bool = False
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
-        return Plan([*with_mappings(self.adds, now), *self.skips], self.parameters)
+        adds = [msgspec.structs.replace(add, tags=as_written(add.path, add.tags)[1]) for add in self.adds]
+        return Plan([*with_mappings(adds, now), *self.skips], self.parameters)
 
 
 class _FixedClock:

@@ -21,6 +21,7 @@ from indextables.protocol.checkpoint_content import (
 )
 from indextables.protocol.file_columns import relative_path
 from indextables.protocol.file_table import AddedFile, files_table
+from indextables.protocol.paths import remembered
 from indextables.store.url import Location
 
 
@@ -102,7 +103,9 @@ class CheckpointFold:
     def _take_add(self, fields: Any) -> None:
         entry = convert(fields, _Entry, "add")
         path = relative_path(entry.path, self._table)
-        add = entry if path == entry.path else msgspec.structs.replace(entry, path=path)
+        add = entry
+        if path != entry.path:
+            add = msgspec.structs.replace(entry, path=path, tags=remembered(entry.tags, entry.path))
         version = self._version if entry.added_at_version is None else entry.added_at_version
         time_ms = entry.modification_time if entry.added_at_timestamp is None else entry.added_at_timestamp
         self._files.pop(path, None)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from indextables.protocol.actions import Add
 from indextables.protocol.avro_rows import without_null_items
 from indextables.protocol.file_table import FILES_SCHEMA
-from indextables.protocol.paths import normalize_path
+from indextables.protocol.paths import WRITTEN_PATH_TAG, as_written, normalize_path, remembered
 from indextables.store.redact import redact
 from indextables.store.url import Location
 
@@ -57,16 +57,41 @@ def conform_files(
 
 
 def relative_paths(files: pa.Table, table: Location) -> pa.Table:
-    """The same files with every path relative to the table."""
+    """The same files with every path relative to the table; tags remember how others were written."""
     doubtful = pc.match_substring_regex(files["path"], _DOUBTFUL_PATH)
     if not pc.any(doubtful, min_count=0).as_py():
         return files
-    paths = files["path"].to_pylist()
-    for number, doubt in enumerate(doubtful.to_pylist()):
-        if doubt:
-            paths[number] = relative_path(paths[number], table)
+    written = files["path"].to_pylist()
+    paths = [
+        relative_path(path, table) if doubt else path for path, doubt in zip(written, doubtful.to_pylist(), strict=True)
+    ]
+    if paths == written or "tags" not in files.column_names:
+        return _with_paths(files, paths, None)
+    tags = [
+        remembered(dict(known or ()), text) if path != text else known
+        for path, text, known in zip(paths, written, files["tags"].to_pylist(), strict=True)
+    ]
+    return _with_paths(files, paths, tags)
+
+
+def written_paths(files: pa.Table) -> pa.Table:
+    """The same files with every path as its first writer wrote it."""
+    keys = [chunk.keys for chunk in files["tags"].chunks if len(chunk)]
+    if not any(pc.any(pc.equal(each, WRITTEN_PATH_TAG), min_count=0).as_py() for each in keys):
+        return files
+    tags = [None if tags is None else dict(tags) for tags in files["tags"].to_pylist()]
+    spelled = [as_written(path, known) for path, known in zip(files["path"].to_pylist(), tags, strict=True)]
+    return _with_paths(files, [path for path, _ in spelled], [rest for _, rest in spelled])
+
+
+def _with_paths(files: pa.Table, paths: Sequence[str], tags: Sequence[Any] | None) -> pa.Table:
     at = files.schema.get_field_index("path")
-    return files.set_column(at, files.schema.field(at), pa.array(paths, pa.string()))
+    files = files.set_column(at, files.schema.field(at), pa.array(paths, pa.string()))
+    if tags is None:
+        return files
+    at = files.schema.get_field_index("tags")
+    pairs = [list(each.items()) if isinstance(each, dict) else each for each in tags]
+    return files.set_column(at, files.schema.field(at), pa.array(pairs, files.schema.field(at).type))
 
 
 def relative_path(path: str, table: Location) -> str:

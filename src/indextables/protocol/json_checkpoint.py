@@ -28,6 +28,7 @@ from indextables.protocol.checkpoint_fold import CheckpointFold
 from indextables.protocol.compression import gzip_text, plain_text
 from indextables.protocol.file_table import adds_of
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key
+from indextables.protocol.version_file import with_written_path
 from indextables.store.url import Location
 
 _ROWS_AT_ONCE = 4096
@@ -152,7 +153,10 @@ def _add_texts(files: pa.Table) -> Iterator[bytes]:
 
 
 def _encode_add(add: Add, version: int, timestamp_ms: int) -> bytes:
-    return _encode(add)[:-1] + b',"addedAtVersion":%d,"addedAtTimestamp":%d}' % (version, timestamp_ms)
+    return _encode(with_written_path(add))[:-1] + b',"addedAtVersion":%d,"addedAtTimestamp":%d}' % (
+        version,
+        timestamp_ms,
+    )
 
 
 def _encode_parts(

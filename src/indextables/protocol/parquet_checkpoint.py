@@ -36,6 +36,7 @@ from indextables.protocol.file_columns import (
     newest_of_each_path,
     relative_path,
     relative_paths,
+    written_paths,
 )
 from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key
@@ -188,7 +189,11 @@ def _rows(content: CheckpointContent) -> Any:
         heads.append({"actionType": "protocol", **msgspec.to_builtins(content.protocol)})
     if content.metadata is not None:
         heads.append({"actionType": "metadata", **_metadata_row(content.metadata)})
-    adds = content.files.select(FILES_SCHEMA.names).rename_columns([WIRE_NAMES[name] for name in FILES_SCHEMA.names])
+    adds = (
+        written_paths(content.files)
+        .select(FILES_SCHEMA.names)
+        .rename_columns([WIRE_NAMES[name] for name in FILES_SCHEMA.names])
+    )
     adds = adds.append_column(_ACTION_TYPE, pa.array(["add"] * adds.num_rows, pa.string()))
     adds = pa.Table.from_arrays(adds.columns, names=adds.column_names)
     rows = pa.concat_tables([pa.Table.from_pylist(heads, _SCHEMA), adds], promote_options="default")

@@ -1,17 +1,22 @@
 """Paths of splits: one spelling for one file, and never a file outside the table.
 
 Writers of this format have used paths relative to the table and absolute URLs with any alias of the scheme. Both
-become the same relative path here, before the fold, so that a remove meets its add. Partition values are escaped in
-the path as Hive does; in `partitionValues` they stand as they are.
+become the same relative path here, before the fold, so that a remove meets its add. Other engines match paths by exact
+text, so a tag remembers how a path was written, and whatever names the file again is written so. Partition values are
+escaped in the path as Hive does; in `partitionValues` they stand as they are.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from indextables.errors import ConfigError
 from indextables.protocol.names import LOG_DIRECTORY
 from indextables.store.url import Location, has_scheme, parse_location
+
+WRITTEN_PATH_TAG = "indextables.writtenPath"
+"""The tag of a file whose path was not written relative to the table. It stands in memory only."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^<>|]")
@@ -39,6 +44,19 @@ def normalize_path(path: str, table: Location) -> str:
     if path == LOG_DIRECTORY or path.startswith(LOG_DIRECTORY + "/"):
         raise ValueError("it points into the transaction log")
     return path
+
+
+def remembered(tags: Mapping[str, str] | None, written: str) -> dict[str, str]:
+    """Tags that hold how a path was written."""
+    return {**(tags or {}), WRITTEN_PATH_TAG: written}
+
+
+def as_written(path: str, tags: Mapping[str, str] | None) -> tuple[str, dict[str, str] | None]:
+    """A path as its writer wrote it, and the tags less the one that remembers it."""
+    if not tags or WRITTEN_PATH_TAG not in tags:
+        return path, None if tags is None else dict(tags)
+    rest = {key: value for key, value in tags.items() if key != WRITTEN_PATH_TAG}
+    return tags[WRITTEN_PATH_TAG], rest or None
 
 
 def _inside(path: str, table: Location) -> str:

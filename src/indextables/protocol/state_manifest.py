@@ -180,11 +180,12 @@ def resolve_manifest_path(path: str, state_version: int) -> str:
 
 
 def with_relative_paths(state: StateManifest, table: Location) -> StateManifest:
-    """The same state, its tombstones and skips relative to the table; a path outside stays, and meets no file."""
+    """The same state, its tombstones and skips relative to the table; a path outside stays, and meets no file. A
+    tombstone that was not written so is kept beside its relative path, for engines that match by exact text."""
     skips = {_inside(path, table): skip for path, skip in state.skips.items()}
     return msgspec.structs.replace(
         state,
-        tombstones=tuple(_inside(path, table) for path in state.tombstones),
+        tombstones=tuple(dict.fromkeys([*(_inside(path, table) for path in state.tombstones), *state.tombstones])),
         skips={path: msgspec.structs.replace(skip, path=path) for path, skip in skips.items()},
     )
 

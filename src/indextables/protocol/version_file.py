@@ -20,7 +20,7 @@ import msgspec
 from indextables.errors import ConfigError, CorruptLogError
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.names import version_key
-from indextables.protocol.paths import normalize_path
+from indextables.protocol.paths import WRITTEN_PATH_TAG, as_written, normalize_path, remembered
 from indextables.store.redact import redact
 from indextables.store.url import Location
 
@@ -145,7 +145,17 @@ def _first_line(data: bytes) -> bytes | None:
     return line if found and line.startswith(b'{"commitInfo":') else None
 
 
+def with_written_path(action: Add | Remove) -> Add | Remove:
+    """The action as it stands in the log: its path as the file's first writer wrote it."""
+    if action.tags is None or WRITTEN_PATH_TAG not in action.tags:
+        return action
+    path, tags = as_written(action.path, action.tags)
+    return msgspec.structs.replace(action, path=path, tags=tags)
+
+
 def _encode_line(action: Action) -> bytes:
+    if isinstance(action, Add | Remove):
+        action = with_written_path(action)
     try:
         return b'{"%b":%b}\n' % (_WIRE_NAMES[type(action)], _encoder.encode(action))
     except KeyError:
@@ -281,7 +291,11 @@ def _with_relative_path(action: Add | Remove | Skip, kind: str, table: Location)
     except ValueError as error:
         shown = redact(repr(action.path[:_LONGEST_QUOTE])[1:-1])
         raise _BadLineError(f", field `{kind}.path`: `{shown}` is refused because {error}") from error
-    return action if path == action.path else msgspec.structs.replace(action, path=path)
+    if path == action.path:
+        return action
+    if isinstance(action, Skip):
+        return msgspec.structs.replace(action, path=path)
+    return msgspec.structs.replace(action, path=path, tags=remembered(action.tags, action.path))
 
 
 def _what(error: Exception, root: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from indextables.log.replay import BrokenChainError, VersionFile, check_chain
 from indextables.log.snapshot import mark_at
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.file_table import AddedFile
+from indextables.protocol.paths import WRITTEN_PATH_TAG
 from indextables.protocol.state_manifest import StateManifest
 from indextables.state.manifests import ManifestReader, StateFiles
 
@@ -22,12 +23,17 @@ from indextables.state.manifests import ManifestReader, StateFiles
 @dataclasses.dataclass(frozen=True)
 class Changes:
     """The files that were added and are still there, the paths that were removed, how many of them at once, and whether
-    splits were merged."""
+    splits were merged. `written` holds how removed paths stand in the log, where that is not relative to the table."""
 
     added: Mapping[str, AddedFile]
     removed: frozenset[str] = frozenset()
     most_removed_at_once: int = 0
     has_merge: bool = False
+    written: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def tombstones(self, dead: Iterable[str]) -> set[str]:
+        """Dead paths as they are and as they were written: other engines match them by exact text."""
+        return {spelling for path in dead for spelling in (path, self.written.get(path, path))}
 
 
 NO_CHANGES = Changes({})
@@ -46,6 +52,7 @@ def changes_since(base: StateManifest, versions: Sequence[VersionFile]) -> Chang
     _check_follows(base, versions[0])
     added: dict[str, AddedFile] = {}
     removed: set[str] = set()
+    written: dict[str, str] = {}
     most_removed_at_once = 0
     has_merge = False
     timestamp_ms = base.created_at if base.version_timestamp is None else base.version_timestamp
@@ -59,10 +66,12 @@ def changes_since(base: StateManifest, versions: Sequence[VersionFile]) -> Chang
             elif isinstance(action, Remove):
                 added.pop(action.path, None)
                 removed.add(action.path)
+                if action.tags and (text := action.tags.get(WRITTEN_PATH_TAG)):
+                    written[action.path] = text
                 num_removed += 1
         most_removed_at_once = max(most_removed_at_once, num_removed)
         has_merge = has_merge or (file.info is not None and file.info.operation == Replace.name)
-    return Changes(added, frozenset(removed), most_removed_at_once, has_merge)
+    return Changes(added, frozenset(removed), most_removed_at_once, has_merge, written)
 
 
 def kept_of(base: StateManifest, changes: Changes, manifests: ManifestReader) -> Kept | None:

@@ -131,7 +131,7 @@ class StateWriter:
         state = msgspec.structs.replace(
             self._frame(snapshot, kept.num_files + new.num_rows, kept.total_bytes + sum_of_sizes(new)),
             manifests=tuple(_by_log_path(info, base.state_version) for info in base.manifests),
-            tombstones=tuple(sorted({*base.tombstones, *kept.dead})),
+            tombstones=tuple(sorted({*base.tombstones, *changes.tombstones(kept.dead)})),
         )
         if needs_compaction(state, changes, self._config):
             return None
