@@ -117,6 +117,7 @@ def test_tables_of_other_writers_are_counted(shared, tmp_path, name) -> None:
     expected = json.loads((source / "expected.json").read_text())[name]
     shutil.copytree(source / name, tmp_path / "t")
     log = it.TransactionLog(tmp_path / "t", options=OPTIONS)
+    log.upgrade_protocol()
     log.add_files([make_add("splits/new.split", size=5)])
     state = write(log).state
     assert numbers(state) == (expected["num_files"] + 1, expected["total_bytes"] + 5)

@@ -192,7 +192,7 @@ class StateReader:
         found = _Definitions(state.metadata, state.protocol)
         listed = {meta.key for meta in self._store.list(LOG_DIRECTORY)}
         versions = {at for key in listed if (at := parse_version_key(key)) is not None}
-        older = sorted((at for key in listed if (at := _state_version(key)) is not None and at < state.state_version))
+        older = sorted(at for key in listed if (at := _state_version(key)) is not None and at < state.state_version)
         asked = set(older[-_FEW_STATES:])
         for at in sorted((at for at in versions | asked if at <= state.state_version), reverse=True):
             if at in versions:
