@@ -47,6 +47,7 @@ from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_che
 from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
 from indextables.scan.files import partition_bounds, pruned_files, stream_files
 from indextables.scan.scopes import scope_of_partitions, scope_of_predicate
+from indextables.split.properties import changed_properties
 from indextables.state.checkpointer import Checkpointer
 from indextables.state.reader import StateReader
 from indextables.store import ObjectStore, open_store
@@ -208,11 +209,14 @@ class TransactionLog:
         return self.commit(Replace(replacements))
 
     def set_properties(self, properties: Mapping[str, str | None]) -> int:
-        """Set table properties; None takes one away. Fails where another writer changed the metadata meanwhile."""
+        """Set table properties; None takes one away, however it is spelled. Fails where another writer changed the
+        metadata meanwhile, and where a property says how to index a column that is not there."""
         if HORIZON_KEY in properties:
             raise ConfigError(f"cannot set `{HORIZON_KEY}` because only a purge moves the horizon")
         Config.resolve(properties={key: value for key, value in properties.items() if value is not None})
-        return self.commit(ChangeMetadata(dict(properties))).version
+        head = self._reader.head()[1]
+        changed = changed_properties(properties, head.metadata.configuration, head.schema, head.partition_columns)
+        return self.commit(ChangeMetadata(changed)).version
 
     def upgrade_protocol(self, min_reader: int = 4, min_writer: int = 4) -> Protocol:
         """Raise the protocol to at least these versions. It is never lowered."""
@@ -381,7 +385,12 @@ class TransactionLog:
 
     def commit(self, operation: Operation) -> CommitResult:
         """Commit an operation, for the rooms above."""
-        config = self.config_in_force()
+        try:
+            config = self.config_in_force()
+        except ConfigError:  # of properties that disagree: only a change of them may pass
+            if not isinstance(operation, ChangeMetadata):
+                raise
+            config = self._config
         result = Transaction(self._reader, self._bases, config, self._clock, operation).run()
         if self._checkpointer is not None:
             self._checkpointer.after_commit(result, config)

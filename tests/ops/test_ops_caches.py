@@ -98,7 +98,7 @@ def test_an_index_that_is_in_use_stays(table, options):
     first = table.files().to_pylist()[0]
     offsets = {name: first[name] for name in ("footer_start_offset", "footer_end_offset")}
     searcher = table._opened.get(first["path"], size=first["size"], **offsets)
-    index = searcher._opened()
+    index = searcher._own.opened()
     assert flush_searchers(options).to_pylist()[1]["cleared_entries"] == 2
     assert len(entries(options)) == 1
     assert index.searcher.num_docs == 2

@@ -74,7 +74,7 @@ def test_only_so_many_indexes_stay_open(tmp_path, opened, monkeypatch) -> None:
     for _ in range(2):
         assert table.count("error") == ERRORS
     assert len(opened) == 3
-    assert sum(searcher._index is not None for searcher in table._opened._known.values()) <= 2
+    assert sum(searcher.is_open for searcher in table._opened._known.values()) <= 2
 
 
 def test_only_so_many_footers_are_kept(tmp_path, opened, monkeypatch) -> None:

@@ -25,6 +25,13 @@ SCHEMA = pa.schema(
     ]
 )
 NUM_ROWS = 160
+# The last is in force; the splits before it are indexed otherwise.
+INDEXINGS = (
+    {"indexing.note": "text", "indexing.host": "text"},
+    {"indexing.msg": "text", "indexing.tokenizer.msg": "raw", "indexing.host": None},
+    {"indexing.tokenizer.msg": "en_stem", "indexing.text.indexRecordOption": "basic"},
+    {"indexing.tokenizer.msg": None, "indexing.text.indexRecordOption": None, "indexing.fastfields": "id,host"},
+)
 
 
 def rows() -> list[dict[str, Any]]:
@@ -56,9 +63,9 @@ def tables(spark, tmp_path_factory) -> Any:
     place = tmp_path_factory.mktemp("searches")
     data = pa.Table.from_pylist(rows(), SCHEMA)
     pq.write_table(data, place / "plain.parquet")
-    indexing = {"msg": "text", "note": "text"}
-    table = it.Table.create(place / "table", SCHEMA, partition_by=("day",), indexing=indexing)
-    for start in range(0, NUM_ROWS, 40):
+    table = it.Table.create(place / "table", SCHEMA, partition_by=("day",))
+    for start, indexing in zip(range(0, NUM_ROWS, 40), INDEXINGS, strict=True):
+        table.set_properties(indexing)
         table.append(data.slice(start, 40))
     enabled = it.enable(spark.newSession())
     enabled.read.parquet(str(place / "plain.parquet")).createOrReplaceTempView("plain")

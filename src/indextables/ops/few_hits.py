@@ -22,7 +22,7 @@ def splits_with_hits(question: SplitQuestion, few: Few) -> tuple[Split, ...] | N
         return None
     ruled_out = question.ask(lambda split: question.searcher(split).is_ruled_out(tree, text))
     candidates = [split for split, is_out in ruled_out if not is_out]
-    if sum(question.searcher(split).bytes_to_fetch() for split in candidates) > few.max_fetched_bytes:
+    if sum(question.searcher(split).bytes_to_fetch(tree) for split in candidates) > few.max_fetched_bytes:
         return None
     counted = question.ask(lambda split: question.searcher(split).count(tree, text), candidates)
     if sum(count for _, count in counted) > few.max_rows:

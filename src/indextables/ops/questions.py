@@ -1,12 +1,13 @@
 """A question to the splits of a table at one version: which of them to ask, and what becomes of bad ones.
 
-Splits are asked side by side. Each says by itself what is wrong with a query, since each was indexed as its own writer
-wanted it; where none is asked, the log says how rows are indexed. Where the log alone decides a predicate, because it
+Splits are asked side by side. What a query means, and what is wrong with it, is the same for all of them: it is read by
+the fields of the table, however a split was indexed by its writer. Where the log alone decides a predicate, because it
 reads partition columns only, the splits that stay are asked for all their rows.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from indextables.errors import (
 )
 from indextables.log.pools import SHARED_POOLS
 from indextables.log.snapshot import Snapshot
-from indextables.ops.indexed_fields import fields_of_settings, indexed_fields, logged_fields
+from indextables.ops.indexed_fields import table_fields
 from indextables.predicate import bind, parse_predicate, to_arrow
 from indextables.predicate.bound import BoundPredicate, bound_columns
 from indextables.scan.files import hinted_mask, prune_table
@@ -69,6 +70,7 @@ class SplitQuestion:
     def __init__(
         self,
         schema: pa.Schema,
+        fields: FieldMap,
         opened: OpenSplits,
         *,
         splits: Sequence[Split] = (),
@@ -77,8 +79,10 @@ class SplitQuestion:
         where: BoundPredicate | None = None,
         skips: bool = False,
     ) -> None:
-        """`searches` are search predicates as JSON, which are true of a row beside the query."""
+        """`fields` say what the query means. `searches` are search predicates as JSON, which are true of a row beside
+        it."""
         self.schema = schema
+        self.fields = fields
         self._splits = splits
         # Places in errors are those of one text.
         self.text = "" if searches else query or ""
@@ -118,6 +122,7 @@ class SplitQuestion:
             footer_start_offset=split.footer_start_offset,
             footer_end_offset=split.footer_end_offset,
             num_records=split.num_records,
+            fields=self.fields,
         )
 
     def rows(self, split: Split, columns: Sequence[str], limit: int | None = None) -> pa.Table:
@@ -223,6 +228,7 @@ class Question(SplitQuestion):
         files = files.filter(hinted_mask(files, hints, snapshot, config)) if hints else files
         super().__init__(
             snapshot.schema,
+            _fields(snapshot, config, is_searched=query is not None or bool(searches)),
             opened,
             query=query,
             searches=searches,
@@ -230,8 +236,7 @@ class Question(SplitQuestion):
             skips=bad_splits == "skip",
         )
         self._files = files
-        if not files.num_rows:
-            self._check_query(indexed_fields(snapshot, config))
+        self._check_query()
 
     @lazy_property
     def splits(self) -> Sequence[Split]:
@@ -243,23 +248,10 @@ class Question(SplitQuestion):
     def num_splits(self) -> int:
         return int(self._files.num_rows)
 
-    @lazy_property
-    def fields(self) -> FieldMap:
-        """How the table's columns are indexed, as its settings are now."""
-        return fields_of_settings(self.snapshot, self.config)
-
-    def check_query(self) -> None:
-        """Say what is wrong with the query before a split is asked, as far as the log tells."""
-        logged = None if self.tree is None else logged_fields(self.snapshot, self._files)
-        if logged is not None:
-            self._check_query(logged)
-
     def warn(self) -> None:
         """Say which splits were left out, once they all were asked."""
         if not self._bad:
             return
-        if len(self._bad) == self.num_splits:
-            self._check_query(indexed_fields(self.snapshot, self.config))
         named = "; ".join(list(self._bad.values())[:_MOST_NAMED])
         rest = len(self._bad) - _MOST_NAMED
         message = (
@@ -268,9 +260,24 @@ class Question(SplitQuestion):
         )
         warnings.warn(BadSplitWarning(message), stacklevel=4)
 
-    def _check_query(self, fields: FieldMap) -> None:
+    def _check_query(self) -> None:
+        """Say what is wrong with the query before a split is asked."""
         if self.tree is not None:
-            compile_query(self.tree, SearchableFields(fields), make_schema(fields), text=self.text)
+            compile_query(self.tree, SearchableFields(self.fields), _schema_of(self.fields), text=self.text)
+
+
+# The schemas of wide tables take longer to make than most queries.
+_schema_of = functools.lru_cache(maxsize=64)(make_schema)
+
+
+def _fields(snapshot: Snapshot, config: Config, *, is_searched: bool) -> FieldMap:
+    """What a search means; rows that are only read need no such thing, and settings that do not fit stop no reader."""
+    try:
+        return table_fields(snapshot, config)
+    except SchemaError:
+        if is_searched:
+            raise
+        return FieldMap(())
 
 
 def _joined_tree(query: str | None, searches: Sequence[str]) -> Node | None:

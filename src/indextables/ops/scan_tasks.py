@@ -20,6 +20,7 @@ from indextables.ops.few_hits import Few, splits_with_hits
 from indextables.ops.questions import Question, Split, SplitQuestion, bind_where
 from indextables.ops.search import SCORE, SNIPPET, Wanted, checked, found_rows, stream_rows
 from indextables.protocol.schema import schema_from_json
+from indextables.split.fields import FieldMap
 from indextables.split.open_splits import OpenSplits
 from indextables.store import open_store
 from indextables.transaction_log import TransactionLog
@@ -37,10 +38,12 @@ _MOST_TABLES = 4
 
 @dataclasses.dataclass(frozen=True)
 class Scan:
-    """What the tasks of a scan share: all that is needed to run one."""
+    """What the tasks of a scan share: all that is needed to run one. `mapping` is the doc mapping by which the query
+    is read."""
 
     url: str
     schema_string: str
+    mapping: str
     query: str | None
     searches: Sequence[str]
     where: str | None
@@ -62,6 +65,7 @@ class Scan:
         schema = schema_from_json(self.schema_string)
         return SplitQuestion(
             schema,
+            _fields_of(self.mapping),
             _open_splits(self.url, tuple(sorted(self.settings.items()))),
             splits=task,
             query=self.query,
@@ -91,7 +95,6 @@ class PlannedScan:
         self._question = Question(
             snapshot, log.config, opened, query=query, searches=searches, where=where, hints=hints
         )
-        self._question.check_query()
         self.wanted = checked(self._question, wanted)
         if not (self.wanted.columns or wanted.score or wanted.snippet):
             raise ConfigError("cannot read no columns at all", hint="name one, or leave `columns` out")
@@ -99,6 +102,7 @@ class PlannedScan:
         self._scan = Scan(
             url=log.url,
             schema_string=snapshot.metadata.schema_string,
+            mapping=self._question.fields.to_json(),
             query=query,
             searches=tuple(searches),
             where=None if self._question.where is None else where,
@@ -177,6 +181,9 @@ def pack_splits(splits: Iterable[Split], *, max_bytes: int, min_tasks: int, shar
         tasks[-1].append(split)
         held += weight
     return [tuple(task) for task in tasks]
+
+
+_fields_of = functools.lru_cache(maxsize=_MOST_TABLES)(FieldMap.from_json)
 
 
 @functools.lru_cache(maxsize=_MOST_TABLES)

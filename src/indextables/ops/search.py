@@ -16,6 +16,7 @@ from indextables.errors import ConfigError, SchemaError
 from indextables.ops.questions import Question, Split, SplitQuestion, check_column, check_limit
 from indextables.ops.ranking import Chosen, Order, rank, scored_rows
 from indextables.split.fields import Kind
+from indextables.split.searchable import SearchableFields
 from indextables.split.snippets import Snippet, SnippetMaker
 
 SCORE = "_score"
@@ -160,7 +161,7 @@ class _Search:
     def _with_snippets(self, split: Split, table: pa.Table) -> pa.Table:
         if self._snippet is None:
             return table
-        maker = SnippetMaker(self._snippet, self._question.tree, self._question.searcher(split).searchable)
+        maker = SnippetMaker(self._snippet, self._question.tree, SearchableFields(self._question.fields))
         snippets = maker.make(table[self._snippet.column].to_pylist())
         return table.append_column(SNIPPET, pa.array(snippets, pa.string()))
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 from indextables.config import Config
 from indextables.errors import SchemaError
 from indextables.log.snapshot import Snapshot
-from indextables.ops.indexed_fields import indexed_fields
+from indextables.ops.indexed_fields import table_fields
 from indextables.split.fields import FieldMap, IndexField
 
 KEY = "indextables"
@@ -28,7 +28,7 @@ _PART = "part"
 def with_info(schema: StructType, url: str, snapshot: Snapshot, config: Config, *, is_part: bool = False) -> StructType:
     """Columns of a table at a place, which say so; and whether they are of a part of its rows only."""
     try:
-        fields = indexed_fields(snapshot, config)
+        fields = table_fields(snapshot, config)
     except SchemaError:  # settings that do not fit the table: whoever writes to it is told
         fields = FieldMap(())
     return StructType([_described(field, url, fields, is_part) for field in schema.fields])

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from indextables.errors import IndexTablesError
-from indextables.ops.indexed_fields import are_indexed_as, indexed_fields
+from indextables.ops.indexed_fields import mean_the_same, table_fields
 from indextables.spark import jvm
 from indextables.spark.arrow_types import conform_batch, ipc_stream, to_checked_schema
 from indextables.spark.options import NAME, SourceOptions
@@ -71,17 +71,17 @@ class PushSearches:
             return error_text(error)
 
     def _accepted(self, searches: Sequence[Predicate]) -> list[Predicate]:
-        """A search may not go below a limit, nor change a score, and all splits have to be indexed as it takes them to
-        be."""
+        """A search may not go below a limit, nor change a score, and has to mean what it means at this version."""
         asked = self._asked
         if asked.limit is not None or asked.score or asked.snippet is not None:
             return []
         log = open_log(asked.url, tuple(sorted(asked.settings.items())))
         snapshot = log.snapshot(version=asked.version)
-        fields = {field for predicate in searches for search in operators(predicate) for field in search.fields}
-        if not are_indexed_as(snapshot, list(fields)):
+        fields = table_fields(snapshot, log.config)
+        searched = [field for predicate in searches for search in operators(predicate) for field in search.fields]
+        if not mean_the_same(fields, searched):
             return []
-        texts = [field.column for field in indexed_fields(snapshot, log.config).text_fields()]
+        texts = [field.column for field in fields.text_fields()]
         return [for_table(predicate, texts) for predicate in searches]
 
     class Java:

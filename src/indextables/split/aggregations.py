@@ -37,7 +37,7 @@ class WholeNumbers(NamedTuple):
 
 def terms_of(searcher: SplitSearcher, tree: Node | None, text: str, column: pa.Field[Any]) -> pa.Table | None:
     """The distinct values of a column as `value`, and how many rows have each as `count`."""
-    field = _field(searcher, column)
+    field = _field(searcher, tree, column)
     if field is None or not (_is_whole(field) or field.kind is Kind.BOOL or _is_plain_text(field, column.type)):
         return None
     wanted = {
@@ -60,7 +60,7 @@ def histogram_of(
     """How many values lie in each bucket, by the bucket's number: 0 from `offset`, which is less than `width`, to less
     than `width` above it."""
     known = numbers_of(searcher, tree, text, column, is_sum_wanted=False)
-    field = _field(searcher, column)
+    field = _field(searcher, tree, column)
     if known is None or field is None:
         return None
     if max(abs(known.least), abs(known.greatest)) + 2 * width >= _EXACT:
@@ -79,7 +79,7 @@ def numbers_of(
     searcher: SplitSearcher, tree: Node | None, text: str, column: pa.Field[Any], *, is_sum_wanted: bool = True
 ) -> WholeNumbers | None:
     """Count, least, greatest and sum; where the sum is not wanted it may be wrong."""
-    field = _field(searcher, column)
+    field = _field(searcher, tree, column)
     if field is None or not _is_whole(field):
         return None
     found = searcher.aggregate(tree, text, {"stats": {"stats": {"field": field.name}}})
@@ -108,8 +108,8 @@ def from_index(values: list[Any], type_: Any) -> pa.Array[Any]:
     return pa.array(values, type_)
 
 
-def _field(searcher: SplitSearcher, column: pa.Field[Any]) -> IndexField | None:
-    field = searcher.fast_field(column.name)
+def _field(searcher: SplitSearcher, tree: Node | None, column: pa.Field[Any]) -> IndexField | None:
+    field = searcher.fast_field(column.name, tree)
     return field if field is not None and field.type == str(column.type) else None
 
 

@@ -64,6 +64,11 @@ class IndexField(msgspec.Struct, frozen=True, kw_only=True, rename=_RENAMED, for
         return int(self.name[1:])
 
     @property
+    def meaning(self) -> tuple[object, ...]:
+        """What decides which rows a query finds in the column, and with which score."""
+        return self.column, self.kind, self.type, self.tokenizer, self.record, self.max_token_length
+
+    @property
     def is_fast_number(self) -> bool:
         """Whether its values stand in a fast column, and not as terms."""
         return self.fast and self.kind in _NUMERIC
@@ -80,6 +85,7 @@ class FieldMap:
         self.fields = tuple(fields)
         self._by_column = {field.column: field for field in self.fields}
         self._by_lower = {field.column.lower(): field for field in self.fields}
+        self._hash = hash(self.fields)
 
     def find(self, column: str) -> IndexField | None:
         """The field of a column: by its exact name, else by its name in another case."""
@@ -106,10 +112,10 @@ class FieldMap:
         return cls(fields)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FieldMap) and self.fields == other.fields
+        return self is other or (isinstance(other, FieldMap) and self.fields == other.fields)
 
     def __hash__(self) -> int:
-        return hash(self.fields)
+        return self._hash
 
     def __repr__(self) -> str:
         return f"FieldMap({', '.join(f'{field.column}: {field.kind}' for field in self.fields)})"

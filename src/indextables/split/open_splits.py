@@ -13,6 +13,7 @@ import weakref
 from indextables.caching import BoundedCache
 from indextables.config import Config
 from indextables.config import store_settings as settings
+from indextables.split.fields import FieldMap
 from indextables.split.index_cache import IndexCache
 from indextables.split.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
@@ -49,22 +50,28 @@ class OpenSplits:
         footer_start_offset: int | None,
         footer_end_offset: int | None,
         num_records: int | None = None,
+        fields: FieldMap | None = None,
     ) -> SplitSearcher:
-        """The searcher of a split, of which the log says so much."""
+        """The searcher of a split, of which the log says so much. `fields` say what queries mean; by default those of
+        the split."""
         known = self._known.get((path, size))
-        if known is not None:
+        if known is not None and known.means(fields):
             self._use((path, size), known)
             return known
-        split = SplitFile.open(
-            self._store,
-            path,
-            size=size,
-            footer_start_offset=footer_start_offset,
-            footer_end_offset=footer_end_offset,
-            num_records=num_records,
+        split = (
+            known.split
+            if known is not None
+            else SplitFile.open(
+                self._store,
+                path,
+                size=size,
+                footer_start_offset=footer_start_offset,
+                footer_end_offset=footer_end_offset,
+                num_records=num_records,
+            )
         )
         identity = f"{self._store.location.url}/{path}:{size}:{split.directory.split_id}"
-        opened = SplitSearcher(split, identity, self._cache)
+        opened = SplitSearcher(split, identity, self._cache, fields)
         self._known.put((path, size), opened)
         if _room(opened) <= _MOST_TAIL_BYTES:
             self._use((path, size), opened)

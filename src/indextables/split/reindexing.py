@@ -1,4 +1,4 @@
-"""Splits whose index this library's engine does not read: their rows are indexed anew, on local disk."""
+"""Splits whose own index does not serve a query: their rows are indexed anew, on local disk."""
 
 from __future__ import annotations
 
@@ -41,6 +41,13 @@ def tell(split: SplitFile) -> None:
         if directory.split_id in _told:
             return
         _told.add(directory.split_id)
+    if is_readable(directory):
+        logger.info(
+            "indexing the split `%s` again on local disk because it is not indexed as the table says; `reindex` does "
+            "so for good",
+            split.key,
+        )
+        return
     logger.warning(
         "indexing the split `%s` again because its index is of `%s %s`, and this library reads that of `%s`",
         split.key,
@@ -51,7 +58,7 @@ def tell(split: SplitFile) -> None:
 
 
 def index_again(split: SplitFile, fields: FieldMap, into: str) -> None:
-    """Build the index of a split's rows in an empty directory, as the split says that they are indexed."""
+    """Build an index of a split's rows in an empty directory, by any fields of its columns."""
     builder = IndexBuilder(into, fields, heap_bytes=HEAP_BYTES)
     try:
         for batch in split.rows(None, [field.column for field in fields.fields]):

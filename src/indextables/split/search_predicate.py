@@ -19,8 +19,7 @@ from indextables.errors import QueryError
 from indextables.split.fields import FieldMap, IndexField, Kind
 from indextables.split.indexing import make_schema
 from indextables.split.query import compile_query, parse_query
-from indextables.split.query.catalog import resolve
-from indextables.split.query.tree import And, Boost, Leaf, Node, Not, Or, Phrase, Prefer, both, either, leaves, negate
+from indextables.split.query.tree import And, Boost, Leaf, Node, Not, Or, Phrase, Prefer, both, either, negate
 from indextables.split.searchable import SearchableFields
 
 TEXTSEARCH, FIELDMATCH, INDEXQUERY = "textsearch", "fieldmatch", "indexquery"
@@ -127,7 +126,7 @@ def checked(function: str, fields: FieldMap, text: str) -> Search:
         compile_query(tree, catalog, make_schema(fields), text="" if function == FIELDMATCH else text)
     except QueryError as error:
         raise QueryError(f"cannot use {function.upper()}: {error.message}", hint=error.hint) from None
-    looked_at = {field.column for field in _looked_at(tree, catalog)}
+    looked_at = {field.column for field, leaf in catalog.asked_by(tree) if leaf.path is not None}
     used = tuple(field for field in fields.fields if field.column in looked_at) or fields.fields[:1]
     return msgspec.structs.replace(search, fields=used)
 
@@ -158,11 +157,6 @@ def _columns(function: str, fields: FieldMap) -> Sequence[IndexField]:
             hint="FIELDMATCH compares whole values, and INDEXQUERY works on any column",
         )
     return fields.fields
-
-
-def _looked_at(tree: Node, catalog: SearchableFields) -> list[IndexField]:
-    found = (resolve(catalog, leaf.path) for leaf in leaves(tree) if leaf.path is not None)
-    return [catalog.known(pair[0].column) for pair in found if pair is not None]
 
 
 def _scoped(tree: Node, paths: Sequence[tuple[str, ...]]) -> Node:

@@ -1,16 +1,20 @@
-"""The fields of a split, as a query needs to know them."""
+"""The fields of an index, as a query needs to know them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from indextables.split import analyzers, literals
-from indextables.split.fields import FieldMap, IndexField
-from indextables.split.query.catalog import Literal
+from indextables.split.fields import FieldMap, IndexField, Kind
+from indextables.split.query.catalog import Literal, resolve
+from indextables.split.query.tree import Exists, Leaf, Node, Range, leaves
+
+_FAST_DECIDES = frozenset({Kind.TEXT, Kind.JSON, Kind.BYTES})
+"""Kinds of which only a fast field knows every value that is there."""
 
 
 class SearchableFields:
-    """What the query language asks of a split's fields."""
+    """What the query language asks of an index's fields."""
 
     def __init__(self, fields: FieldMap) -> None:
         self._fields = fields
@@ -39,3 +43,19 @@ class SearchableFields:
         if field is None:
             raise KeyError(column)
         return field
+
+    def asked_by(self, tree: Node) -> Iterator[tuple[IndexField, Leaf]]:
+        """The fields that the leaves of a query are about, each with its leaf. Unknown names are left out."""
+        for leaf in leaves(tree):
+            if leaf.path is None:
+                yield from ((field, leaf) for field in self.text_fields())
+            elif (found := resolve(self, leaf.path)) is not None:
+                yield self.known(found[0].column), leaf
+
+
+def answers_alike(asked: IndexField, leaf: Leaf, own: IndexField | None) -> bool:
+    """Whether a leaf finds the same rows, with the same scores, in the field that an index has as in the one asked."""
+    if own is None or own.meaning != asked.meaning:
+        return False
+    looks_for_any = isinstance(leaf, Exists) or (isinstance(leaf, Range) and leaf.low is None and leaf.high is None)
+    return not looks_for_any or asked.kind not in _FAST_DECIDES or own.fast == asked.fast
