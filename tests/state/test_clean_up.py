@@ -224,6 +224,7 @@ def test_version_0_stays_where_a_state_of_another_writer_needs_it(shared, tmp_pa
     before = len(live_paths(it.TransactionLog(table)))
     log = it.TransactionLog(table, options={"checkpoint.interval": 3, **KEEP_LITTLE})
     newest = log.snapshot().version
+    log.upgrade_protocol()
     for number in range(4):
         log.add_files([make_add(f"new-{number}.split", partition_values=_some_partition(log))])
         log.wait_for_checkpoint()
@@ -456,3 +457,39 @@ def test_retention_is_read_from_the_settings() -> None:
 def test_an_empty_log_has_nothing_to_clean_up() -> None:
     listing = Listing.of([])
     assert (listing.now_ms, listing.versions, listing.checkpoints) == (0, {}, {})
+
+
+@pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
+def test_states_whose_version_is_gone_are_counted(place, kind) -> None:
+    options = {"state.format": kind, "cleanup.enabled": "false"}
+    place.commit(1, 40, **options)
+    place.wait(hours=31 * 24)
+    retained = {"state.retention.versions": 5, "state.retention.hours": 0, "state.format": kind}
+    for _ in range(3):
+        place.clean_up(**retained)
+        assert place.states == [15, 20, 25, 30, 35, 40]
+    assert place.versions == list(range(35, 41))
+    assert len(live_paths(place.log(), version=20)) == 20
+    log = place.log(**retained)
+    purged = log.checkpointer.cleaner.purge(Retention.of(log.config), now_ms=place.now_ms, dry_run=False)
+    assert purged.checkpoints == ()
+    place.clean_up(**{**retained, "state.retention.versions": 2})
+    assert place.states == [30, 35, 40]
+
+
+def test_a_state_that_an_earlier_table_left_is_not_counted(place) -> None:
+    place.commit(1, 20, **{"cleanup.enabled": "false"})
+    place.wait(hours=31 * 24)
+    place.clean_up(**{"state.retention.hours": 0})
+    left = {key: place.inner.get(key) for key in place.keys if "state-v" in key or "/manifests/" in key}
+    for key in place.keys:
+        place.inner.delete(key)
+    place.log().initialize(SCHEMA)
+    place.commit(1, 31, **{"cleanup.enabled": "false"})
+    for key, data in left.items():
+        if key not in place.keys:
+            place.store.put(key, data)
+    place.wait(hours=31 * 24)
+    log = place.log()
+    log.checkpointer.cleaner.run(log.config)
+    assert len(live_paths(place.log())) == 31

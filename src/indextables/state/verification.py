@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError
+from indextables.log.divergence import check_contains, versions_near
 from indextables.log.reader import LogReader
+from indextables.protocol.actions import Metadata
 from indextables.protocol.file_entry import is_our_name, verify_manifest
 from indextables.protocol.names import state_keys
 from indextables.protocol.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
@@ -39,7 +41,7 @@ class Verifier:
                 found = self._verify_states(version, of_kind, objects)
             else:
                 snapshot = self._states.find_older(version, kind, of_kind)
-                is_right = snapshot is not None and self._stands_for(version, snapshot.txn_id)
+                is_right = snapshot is not None and self._stands_for(version, snapshot.txn_id, snapshot.metadata)
                 found = Verified(version, needs_versions=False, manifests=frozenset()) if is_right else None
             if found is not None:
                 return found
@@ -71,21 +73,36 @@ class Verifier:
     ) -> Verified | None:
         for key in keys:
             state = self._states.find_state(version, key)
-            if state is None or not self._stands_for(version, state.version_txn_id):
+            if state is None or not self._stands_for(version, state.version_txn_id, state.metadata):
                 continue
-            if all(self._is_whole(info, version, objects) for info in state.manifests):
+            if all(self._is_whole(info, version, objects) for info in state.manifests) and self._contains(state):
                 needs_versions = state.metadata is None or state.protocol is None
                 return Verified(version, needs_versions, _manifest_keys(state))
         return None
 
-    def _stands_for(self, version: int, txn_id: str | None) -> bool:
-        """Whether a checkpoint says the same of its version as the log; those of other writers say nothing."""
+    def _stands_for(self, version: int, txn_id: str | None, metadata: Metadata | None) -> bool:
+        """Whether a checkpoint says the same of its version as the log; those of other writers say nothing. Where the
+        version was cleaned up, the checkpoint must be of the same table, and not above it."""
         if not txn_id:
             return True
         try:
             return self._reader.mark_at(version) in (None, txn_id)
-        except (ObjectNotFoundError, CorruptLogError):
+        except ObjectNotFoundError:
+            head = self._reader.head()[1]
+            return version < head.version and metadata is not None and metadata.id == head.metadata.id
+        except CorruptLogError:
             return False
+
+    def _contains(self, state: StateManifest) -> bool:
+        """Whether a state of another writer contains the versions next to it, which may be deleted next."""
+        if state.version_txn_id:
+            return True
+        near = versions_near(self._reader.whole_segment(), state.state_version)
+        try:
+            check_contains(self._states.snapshot_of(state), self._reader.read_versions(near), self._reader.url)
+        except (CorruptLogError, CheckpointError):
+            return False
+        return True
 
     def _is_whole(self, info: ManifestInfo, version: int, objects: Mapping[str, ObjectMeta] | None) -> bool:
         key = resolve_manifest_path(info.path, version)
