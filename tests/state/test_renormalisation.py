@@ -104,3 +104,46 @@ def test_a_reference_that_leads_nowhere_is_left_alone(tmp_path) -> None:
     assert log.checkpoint().version == 1
     assert set(references(log).values()) == {*broken, "nowhere"}
     assert texts(log)["nowhere.split"] is None
+
+
+def renormalised(log: it.TransactionLog) -> list[int]:
+    history = log.history().to_pylist()
+    return sorted(row["version"] for row in history if row["operation"] == "RENORMALIZE")
+
+
+def test_a_handle_that_stays_open_renormalises_once(log) -> None:
+    other = it.TransactionLog(log.url, options=NO_CACHE)
+    other.list_files()
+    for number in range(3):
+        log.add_files([make_add(f"more-{number}.split")])
+        log._checkpointer.write(log.snapshot().version, log.config)
+        other._checkpointer.write(other.snapshot().version, other.config)
+        log.checkpoint()
+    assert renormalised(log) == [4]
+    assert set(references(log).values()) == set(references(other).values())
+    assert set(references(log).values()) == {doc_mapping_hash(text) for text in MAPPINGS.values()} | {None}
+
+
+def test_entries_that_no_file_names_are_dropped(log) -> None:
+    log.set_properties({REGISTRY_PREFIX + "unused": "[]", "note": "kept"})
+    log.checkpoint()
+    configuration = it.TransactionLog(log.url, options=NO_CACHE).metadata().configuration
+    assert REGISTRY_PREFIX + "unused" not in configuration
+    assert configuration["note"] == "kept"
+    assert {REGISTRY_PREFIX + doc_mapping_hash(text) for text in MAPPINGS.values()} <= configuration.keys()
+
+
+def test_dropped_entries_serve_whoever_replays(log) -> None:
+    log.checkpoint()
+    before = texts(it.TransactionLog(log.url, options={**NO_CACHE, "checkpoint.enabled": "false"}))
+    again = {f"again-{number}": spelled([f"c{number}"], backwards=False) for number in range(6)}
+    log.set_properties({REGISTRY_PREFIX + ref: text for ref, text in again.items()})
+    log.add_files([make_add(f"{ref}.split", doc_mapping_ref=ref) for ref in again])
+    log.checkpoint()
+    assert len(renormalised(log)) == 2
+    fresh = it.TransactionLog(log.url, options=NO_CACHE)
+    assert not {REGISTRY_PREFIX + ref for ref in MAPPINGS} & fresh.metadata().configuration.keys()
+    replaying = it.TransactionLog(log.url, options={**NO_CACHE, "checkpoint.enabled": "false"})
+    assert before.items() <= texts(replaying).items()
+    replaying.add_files([make_add("last.split")])
+    assert None not in [text for path, text in texts(fresh).items() if path not in ("none.split", "last.split")]

@@ -18,7 +18,7 @@ from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol import features
 from indextables.protocol.actions import Action, Add, Metadata, Remove
 from indextables.protocol.actions import Protocol as ProtocolAction
-from indextables.protocol.doc_mapping import deduplicate
+from indextables.protocol.doc_mapping import REGISTRY_PREFIX, deduplicate, used_references
 from indextables.protocol.paths import WRITTEN_PATH_TAG
 
 
@@ -197,19 +197,20 @@ class Empty:
 
 
 @dataclasses.dataclass(frozen=True)
-class AddDocMappings:
-    """Name doc mappings in one more way, for a state that refers to them so. None is ever taken away."""
+class Renormalize:
+    """Name doc mappings in one more way, for a state that refers to them so, and drop those that no file names."""
 
     entries: Mapping[str, str]
     name: str = "RENORMALIZE"
-    needs_files: bool = False
+    needs_files: bool = True
     takes_over: bool = True
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
-        known = now.metadata.configuration
-        if self.entries.items() <= known.items():
-            return Plan([])
-        return Plan([with_configuration(now.metadata, {**self.entries, **known})])
+        used = used_references(snapshot_of(now).live_files.tables(columns=["doc_mapping_ref"]))
+        wanted = {*self.entries, *(REGISTRY_PREFIX + reference for reference in used)}
+        known = {**self.entries, **now.metadata.configuration}
+        kept = {key: text for key, text in known.items() if key in wanted or not key.startswith(REGISTRY_PREFIX)}
+        return Plan([]) if kept == now.metadata.configuration else Plan([with_configuration(now.metadata, kept)])
 
 
 def with_mappings(adds: Sequence[Add], now: Head) -> list[Action]:

@@ -17,6 +17,7 @@ from indextables.log.files import LiveFiles
 from indextables.log.metrics import REPLAY
 from indextables.log.snapshot import Head, Snapshot, mark_at
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
+from indextables.protocol.doc_mapping import registry_of
 from indextables.protocol.features import LEGACY_PROTOCOL
 from indextables.protocol.file_table import AddedFile
 from indextables.protocol.version_file import commit_info
@@ -122,6 +123,7 @@ class _State:
         self.skips = {} if base is None else dict(base.skips)
         self.transactions = {} if base is None else dict(base.transactions)
         self.source = REPLAY if base is None else base.source
+        self.dropped_mappings = {} if base is None else dict(base.dropped_mappings)
         self.removed: set[str] = set()
         self.added: dict[str, AddedFile] = {}
 
@@ -139,7 +141,7 @@ class _State:
                 case Remove():
                     self._remove(action.path)
                 case Metadata():
-                    self.metadata = action
+                    self._define(action)
                 case Protocol():
                     self.protocol = action
                 case Skip():
@@ -160,7 +162,14 @@ class _State:
             skips=self.skips,
             transactions=self.transactions,
             source=self.source,
+            dropped_mappings=self.dropped_mappings,
         )
+
+    def _define(self, metadata: Metadata) -> None:
+        if self.metadata is not None and self.metadata.configuration.keys() - metadata.configuration.keys():
+            known, left = registry_of(self.metadata.configuration), registry_of(metadata.configuration)
+            self.dropped_mappings.update({key: text for key, text in known.items() if key not in left})
+        self.metadata = metadata
 
     def _add(self, add: Add) -> None:
         self.added.pop(add.path, None)

@@ -62,12 +62,15 @@ class Snapshot(Head):
 
     `skips` holds the skip in force of each path; `transactions` the last batch of each streaming application and the
     version that holds it. `source` is where the reading of it began: at version 0, or at a checkpoint of some format.
+    `dropped_mappings` are doc mappings that a later version has dropped from the registry, by hash: files that earlier
+    versions added may name them still.
     """
 
     live_files: LiveFiles
     skips: Mapping[str, Skip]
     transactions: Mapping[str, tuple[int, int]]
     source: str = REPLAY
+    dropped_mappings: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def files(self) -> pa.Table:
@@ -111,4 +114,4 @@ class Snapshot(Head):
     @property
     def doc_mappings(self) -> dict[str, str]:
         """The registry of doc mappings, by hash."""
-        return registry_of(self.metadata.configuration)
+        return {**self.dropped_mappings, **registry_of(self.metadata.configuration)}

@@ -22,7 +22,7 @@ from indextables.errors import IndexTablesError, ObjectNotFoundError
 from indextables.log.base import DamagedBaseError
 from indextables.log.commit import backoff
 from indextables.log.metrics import LogMetrics
-from indextables.log.operations import AddDocMappings, Empty, Operation, UpgradeProtocol
+from indextables.log.operations import Empty, Operation, Renormalize, UpgradeProtocol
 from indextables.log.pools import CHECKPOINT_CREATION, Pools
 from indextables.log.reader import LogReader
 from indextables.log.segment import Segment, refuse_gap
@@ -103,7 +103,7 @@ class Checkpointer:
             nonlocal wanted
             segment, snapshot = self._reader.lazy_snapshot(wanted)
             refuse_gap(segment, self._reader.url)
-            references = self._stale_references(snapshot, config)
+            references = self._confirmed_references(snapshot, config)
             if references:
                 return self._write_renormalised(snapshot, references, config)
             try:
@@ -122,7 +122,7 @@ class Checkpointer:
         def attempt() -> WrittenCheckpoint:
             segment, snapshot = self._reader.lazy_snapshot()
             refuse_gap(segment, self._reader.url)
-            references = self._stale_references(snapshot, config)
+            references = self._confirmed_references(snapshot, config)
             if references:
                 return self._write_renormalised(snapshot, references, config)
             if self._is_taken(segment, snapshot, config):
@@ -200,9 +200,20 @@ class Checkpointer:
     ) -> WrittenCheckpoint:
         """A state that names every doc mapping by its canonical hash, in a version that makes those names known."""
         entries = {REGISTRY_PREFIX + new: snapshot.doc_mappings[old] for old, new in references.items()}
-        self._commit(AddDocMappings(entries), config)
+        self._commit(Renormalize(entries), config)
         segment, newest = self._reader.lazy_snapshot()
-        return self._write(segment, newest, config, compact=True, references=references)
+        written = self._write(segment, newest, config, compact=True, references=references)
+        # What is in memory names the mappings by their former references: start from the state.
+        self._reader.forget()
+        return written
+
+    def _confirmed_references(self, snapshot: Snapshot, config: Config) -> dict[str, str]:
+        """The same, found again on the newest state: another process may have renormalised it, which a handle that
+        stays open does not see in the versions that it follows."""
+        if not self._stale_references(snapshot, config):
+            return {}
+        self._reader.forget()
+        return self._stale_references(self._reader.lazy_snapshot(snapshot.version)[1], config)
 
     def _stale_references(self, snapshot: Snapshot, config: Config) -> dict[str, str]:
         """The references to be renormalised: where too many are in use, those that are not canonical."""

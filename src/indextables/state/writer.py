@@ -27,7 +27,7 @@ from indextables.log.reader import LogReader
 from indextables.log.segment import Segment
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Metadata
-from indextables.protocol.doc_mapping import registry_of, replace_references, without_registry
+from indextables.protocol.doc_mapping import registry_of, replace_references, used_references, without_registry
 from indextables.protocol.file_entry import encode_manifest, manifest_name
 from indextables.protocol.file_table import files_table
 from indextables.protocol.last_checkpoint import LastCheckpoint
@@ -65,6 +65,7 @@ class _PutManifest(NamedTuple):
     num_bytes: int
     plain_bytes: int
     size_of_files: int
+    references: frozenset[str]
 
 
 class _Built(NamedTuple):
@@ -131,6 +132,7 @@ class StateWriter:
         state = msgspec.structs.replace(
             self._frame(snapshot, kept.num_files + new.num_rows, kept.total_bytes + sum_of_sizes(new)),
             manifests=tuple(_by_log_path(info, base.state_version) for info in base.manifests),
+            schema_registry={**base.schema_registry, **registry_of(snapshot.metadata.configuration)},
             tombstones=tuple(sorted({*base.tombstones, *changes.tombstones(kept.dead)})),
         )
         if needs_compaction(state, changes, self._config):
@@ -151,7 +153,16 @@ class StateWriter:
         frame = self._frame(
             snapshot, sum(each.info.num_entries for each in written), sum(each.size_of_files for each in written)
         )
-        return _Built(msgspec.structs.replace(frame, manifests=tuple(each.info for each in written)), written)
+        used = {reference for each in written for reference in each.references}
+        known = snapshot.doc_mappings
+        return _Built(
+            msgspec.structs.replace(
+                frame,
+                manifests=tuple(each.info for each in written),
+                schema_registry={**frame.schema_registry, **{name: known[name] for name in used & known.keys()}},
+            ),
+            written,
+        )
 
     def _put_manifests(
         self, read: ReadFiles, snapshot: Snapshot, references: Mapping[str, str] | None = None
@@ -178,7 +189,8 @@ class StateWriter:
             partition_bounds=self._bounds(files, snapshot.metadata) if snapshot.partition_columns else None,
             live_entry_count=files.num_rows,
         )
-        return _PutManifest(f"{MANIFESTS}/{name}", info, len(data), files.nbytes, sum_of_sizes(files))
+        references = frozenset(used_references([files]))
+        return _PutManifest(f"{MANIFESTS}/{name}", info, len(data), files.nbytes, sum_of_sizes(files), references)
 
     def _frame(self, snapshot: Snapshot, num_files: int, total_bytes: int) -> StateManifest:
         """The state without its manifests."""
