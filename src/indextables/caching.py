@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -38,19 +38,25 @@ class lazy_property(Generic[_Value]):  # noqa: N801 - a decorator, named like `p
     def __get__(self, instance: object | None, owner: type) -> Self | _Value:
         if instance is None:
             return self
-        place = (id(instance), self._name)
         known = instance.__dict__
-        with _under_way.setdefault(place, threading.RLock()):
-            try:
-                if self._name not in known:
-                    known[self._name] = self._compute(instance)
-            finally:
-                _under_way.pop(place, None)
+        with in_turn((id(instance), self._name)):
+            if self._name not in known:
+                known[self._name] = self._compute(instance)
         value: _Value = known[self._name]
         return value
 
 
-_under_way: dict[tuple[int, str], threading.RLock] = {}
+@contextlib.contextmanager
+def in_turn(what: Hashable) -> Iterator[None]:
+    """Let threads that do the same work wait for the first one. Check afterwards whether it is done."""
+    with _under_way.setdefault(what, threading.RLock()):
+        try:
+            yield
+        finally:
+            _under_way.pop(what, None)
+
+
+_under_way: dict[Hashable, threading.RLock] = {}
 os.register_at_fork(after_in_child=_under_way.clear)  # a thread that is gone may hold a lock
 
 

@@ -42,7 +42,7 @@ from indextables.protocol.parquet_checkpoint import (
 from indextables.protocol.schema import schema_from_json
 from indextables.protocol.state_manifest import encode_state_manifest, resolve_manifest_path, with_relative_paths
 from indextables.protocol.version_file import decode_version, encode_version, mark_of, peek_mark
-from indextables.spark.machine import directory_until_exit
+from indextables.scratch import directory_until_exit
 from indextables.state import guarded
 
 SECONDS = 20.0
@@ -283,7 +283,7 @@ def use_foreign_state(data: bytes) -> None:
 
 @functools.cache
 def directory() -> str:
-    return directory_until_exit("indextables-fuzz-")
+    return directory_until_exit()
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from tests.split.split_examples import FILES, KEY, open_split, read_rows, small_
 from indextables.config import Config
 from indextables.errors import CorruptSplitError, IndexTablesError, QueryError
 from indextables.protocol.thrift import read_list_spans, read_struct
-from indextables.spark.machine import directory_until_exit
+from indextables.scratch import directory_until_exit
 from indextables.split import layout
 from indextables.split.fields import FieldMap, map_fields
 from indextables.split.index_cache import IndexCache
@@ -53,7 +53,7 @@ class Example(NamedTuple):
 
 @functools.cache
 def root() -> str:
-    return directory_until_exit("indextables-fuzz-")
+    return directory_until_exit()
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from tests.fuzz.mutate import FRAGMENTS, damage_bytes
 
 import indextables as it
 from indextables.errors import IndexTablesError
-from indextables.spark.machine import directory_until_exit
+from indextables.scratch import directory_until_exit
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
 
@@ -43,7 +43,7 @@ def examples() -> tuple[str, ...]:
         {"checkpoint.interval": "3"},
         {"checkpoint.enabled": "false", "transaction.compression.enabled": "no"},
     ):
-        place = os.path.join(directory_until_exit("indextables-fuzz-"), "table")
+        place = os.path.join(directory_until_exit(), "table")
         table = it.Table.create(place, SCHEMA, partition_by=("day",), options={**options, **_caches(place)})
         for number in range(4):
             table.append(rows(number * 10))
@@ -95,7 +95,7 @@ def table_bytes(rng: random.Random) -> bytes:
 def use_table(data: bytes) -> None:
     """An answer is right where it has the rows of a version that was committed."""
     change = msgspec.msgpack.decode(data, type=Change)
-    home = directory_until_exit("indextables-fuzz-")
+    home = directory_until_exit()
     place = os.path.join(home, "table")
     try:
         shutil.copytree(examples()[change.table], place)

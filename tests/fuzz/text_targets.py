@@ -17,7 +17,7 @@ from indextables.config import Config, settings
 from indextables.errors import ConfigError, QueryError
 from indextables.predicate import bind, parse_predicate, to_arrow
 from indextables.protocol.paths import escape_partition_value, normalize_path, unescape_partition_value
-from indextables.spark.machine import directory_until_exit
+from indextables.scratch import directory_until_exit
 from indextables.split.index_cache import IndexCache
 from indextables.split.query import parse_query
 from indextables.split.searcher import SplitSearcher
@@ -137,7 +137,7 @@ def _from(rng: random.Random, texts: Sequence[str], words: Sequence[str]) -> byt
 @functools.cache
 def searcher() -> SplitSearcher:
     """A split of the rows, open."""
-    place = directory_until_exit("indextables-fuzz-")
+    place = directory_until_exit()
     config = Config.resolve(
         options={"indexing.typemap.message": "text", "cache.disk.path": os.path.join(place, "cache")}
     )

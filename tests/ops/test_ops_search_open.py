@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
+from indextables.caching import BoundedCache
 from indextables.split.split_file import SplitFile
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("message", pa.string())])
@@ -69,7 +70,7 @@ def test_what_is_open_is_let_go_of_on_request(table, opened, forget) -> None:
 
 
 def test_only_so_many_indexes_stay_open(tmp_path, opened, monkeypatch) -> None:
-    monkeypatch.setattr("indextables.split.open_splits._MOST_INDEXES", 1)
+    monkeypatch.setattr("indextables.split.searcher._open_indexes", BoundedCache(1))
     table = make_table(tmp_path)
     for _ in range(2):
         assert table.count("error") == ERRORS
@@ -150,20 +151,23 @@ def test_a_forked_process_goes_on_with_what_is_open(table, opened) -> None:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with table._opened._lock:
-            held.set()
-            done.wait()
+        """Extract an index, and wait while it is this thread's turn."""
+        (known, *_) = table._opened._known.values()
+        with known._cache.directory("another index", lambda into: held.set() or done.wait()):
+            assert done.is_set()
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait()
+    assert held.wait(20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
         signal.alarm(20)
         good = table.count("error") == ERRORS and table.search("error").num_rows == ERRORS and len(opened) == 3
-        table.flush_search_cache()
+        (known, *_) = table._opened._known.values()
+        with known._cache.directory("another index", lambda into: None):
+            table.flush_search_cache()
         os._exit(0 if good and table.count("error") == ERRORS else 1)
     done.set()
     thread.join()

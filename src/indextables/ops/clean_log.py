@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -32,6 +31,7 @@ from indextables.protocol.names import (
 )
 from indextables.protocol.paths import as_written
 from indextables.protocol.version_file import decode_version, encode_version
+from indextables.scratch import scratch_directory
 from indextables.store import ObjectStore
 from indextables.transaction_log import TransactionLog
 
@@ -57,7 +57,7 @@ class Contents(NamedTuple):
 def make_log(contents: Contents) -> dict[str, bytes]:
     """The files of a log, by key from the table root: version 0 with the definitions, version 1 with all files, one
     for each stream, and a checkpoint."""
-    with tempfile.TemporaryDirectory(prefix="indextables-") as place:
+    with scratch_directory() as place:
         log = TransactionLog(place, options=_OPTIONS, clock=_FixedClock(contents), pools=InlinePools())
         store = log.reader.store
         protocol = highest(NEW_TABLE_PROTOCOL, contents.protocol)

@@ -25,6 +25,7 @@ from indextables.ops.json_lines import guess_json_schema, read_json_lines
 from indextables.ops.log_lines import LOG_SCHEMA, read_log_lines
 from indextables.ops.unknown_columns import UnknownColumns
 from indextables.protocol.schema import schema_from_json, schema_to_json
+from indextables.resources import refuse_shortage
 
 
 class InputFormat(enum.StrEnum):
@@ -214,6 +215,7 @@ def _parquet_file(source: InputSource) -> pq.ParquetFile:
 
 
 def _no_parquet(source: InputSource, error: Exception) -> SchemaError:
+    refuse_shortage(f"read `{source.name}`", error)
     return SchemaError(
         f"cannot read `{source.name}` as Parquet because {str(error).splitlines()[0]}",
         hint="check the file, or name another `--format`; nothing was written",

@@ -16,6 +16,7 @@ from typing import Self
 import pyarrow as pa
 
 from indextables.errors import ConfigError, SchemaError
+from indextables.resources import refuse_shortage
 
 STDIN = "-"
 SAMPLE_BYTES = 4 << 20
@@ -112,6 +113,7 @@ class InputSource:
         try:
             part = self._stream.read(_CHUNK_BYTES)
         except OSError as error:
+            refuse_shortage(f"read `{self.name}`", error)
             raise SchemaError(
                 f"cannot read `{self.name}` because it is damaged: {error}", hint="nothing was written"
             ) from error
@@ -162,6 +164,7 @@ class _Counted:
         try:
             self._file = open(_STDIN_NUMBER if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN)  # noqa: SIM115
         except OSError as error:
+            refuse_shortage(f"read `{input_name(path)}`", error)
             raise ConfigError(f"cannot read `{input_name(path)}`: {error.strerror}") from error
         self._waits = waits
         self._head = b""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -18,6 +16,8 @@ import pyarrow as pa
 
 from indextables.errors import StorageError
 from indextables.ops.partitioning import PartitionValues
+from indextables.resources import local_error
+from indextables.scratch import scratch_directory
 
 _MOST_BYTES_IN_MEMORY = 32_000_000
 _ROWS_AT_ONCE = 8_192
@@ -31,6 +31,7 @@ class SpilledRows:
         self._schema = schema
         self._parent = directory
         self._directory: str | None = None
+        self._cleanup = contextlib.ExitStack()
         self._waiting: dict[tuple[str | None, ...], _Waiting] = {}
         self._num_bytes = 0
 
@@ -38,8 +39,7 @@ class SpilledRows:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        self._cleanup.close()
 
     def add(self, values: PartitionValues, rows: pa.RecordBatch) -> None:
         """Keep rows of a partition."""
@@ -82,7 +82,7 @@ class SpilledRows:
     def _empty_memory(self) -> None:
         with _local_disk("write"):
             if self._directory is None:
-                self._directory = tempfile.mkdtemp(prefix="indextables-rows-", dir=self._parent)
+                self._directory = self._cleanup.enter_context(scratch_directory(self._parent))
             for waiting in self._waiting.values():
                 if waiting.messages:
                     with open(self._path(waiting), "ab") as file:
@@ -127,7 +127,4 @@ def _local_disk(verb: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowInvalid) as error:
-        raise StorageError(
-            f"cannot {verb} rows that wait on local disk: {error}",
-            hint="is the disk of `indexWriter.tempDirectoryPath` full?",
-        ) from error
+        raise local_error(f"{verb} rows that wait on local disk", error) from error

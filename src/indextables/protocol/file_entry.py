@@ -24,6 +24,7 @@ from indextables.protocol.avro_rows import encode_rows
 from indextables.protocol.compression import AVRO_CODECS
 from indextables.protocol.file_columns import WIRE_NAMES, conform_files, written_paths
 from indextables.protocol.file_table import FILES_SCHEMA
+from indextables.resources import open_file, refuse_shortage
 
 _FIELD_IDS = {
     "path": 100,
@@ -134,13 +135,14 @@ def decode_manifest(path: str, name: str | None = None, *, columns: Sequence[str
     the file `name`."""
     name = name or path
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_file) as file:
             num_records = avro_container.num_records(file.read())
         found = _read_avro(path, columns)
         if found.num_rows != num_records:
             raise ValueError(f"it announces {num_records} files, and {found.num_rows} are there")
         return conform_files(found, columns=columns)
     except (ValueError, pa.ArrowException) as error:
+        refuse_shortage(f"read `{name}`", error)
         raise CheckpointCorruptionError(f"cannot read `{name}` because {error}") from error
 
 

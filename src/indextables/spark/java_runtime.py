@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from indextables.config import Config
 from indextables.errors import ConfigError
-from indextables.spark.machine import directory_until_exit
+from indextables.scratch import directory_until_exit
 from indextables.store.private import cache_directory, make_private
 
 OLDEST_VERSION = 17
@@ -147,7 +147,7 @@ def _wrapped(java: Java) -> str:
         return _installed(root, name, script)
     except OSError as error:
         _log.debug("`%s` cannot hold a wrapper: %s", root, error)
-    return _installed(directory_until_exit("indextables-java-"), name, script)
+    return _installed(directory_until_exit(), name, script)
 
 
 def _installed(root: str, name: str, script: str) -> str:

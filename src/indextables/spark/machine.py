@@ -1,11 +1,8 @@
-"""What this process may use of the machine: cores, memory, in a container too, and room for files while it runs."""
+"""What this process may use of the machine: cores and memory, in a container too."""
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 
 # The limit of a container: version 2 of control groups, and version 1.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -24,13 +21,6 @@ def memory_bytes() -> int:
     return min([installed, *(limit for path in _MEMORY_LIMITS if (limit := _limit(path)) is not None)])
 
 
-def directory_until_exit(prefix: str) -> str:
-    """A new directory of the user's own, which goes when the process ends."""
-    directory = tempfile.mkdtemp(prefix=prefix)
-    atexit.register(_remove, directory, os.getpid())
-    return directory
-
-
 def _limit(path: str) -> int | None:
     try:
         with open(path, encoding="ascii") as file:
@@ -38,8 +28,3 @@ def _limit(path: str) -> int | None:
     except OSError:
         return None
     return int(text) if text.isdigit() else None
-
-
-def _remove(directory: str, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child leaves its parent's directory alone
-        shutil.rmtree(directory, ignore_errors=True)

@@ -22,8 +22,9 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from indextables.scratch import directory_until_exit
 from indextables.spark.java_runtime import java_home_for_spark
-from indextables.spark.machine import directory_until_exit, memory_bytes, num_cores
+from indextables.spark.machine import memory_bytes, num_cores
 from indextables.spark.progress import NotebookProgress, notebook_shell
 from indextables.spark.spark_settings import conf_directory, settings_from_elsewhere
 
@@ -213,7 +214,7 @@ def _driver_memory_bytes() -> int:
 @functools.cache
 def _warehouse() -> str:
     """A directory for managed tables, which Spark forgets at the end of the process, and so do we."""
-    return directory_until_exit("indextables-warehouse-")
+    return directory_until_exit()
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from indextables.caching import lazy_property
 from indextables.protocol import thrift
+from indextables.resources import refuse_shortage
 from indextables.split.layout import MAGIC, check_crc, corrupt
 from indextables.split.page_table import Pages, PageTable
 from indextables.split.taking import cast_values, take_values
@@ -176,9 +177,8 @@ class ColumnReader:
                 self._image(picks, stored), pre_buffer=False, read_dictionary=self._looked_up_later(picks)
             )
             return file.read(use_threads=False).column(0)
-        except pa.ArrowMemoryError:
-            raise
         except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
+            refuse_shortage(f"read the split `{self._key}`", error)
             raise corrupt(self._key, f"its rows cannot be decoded ({error})") from error
 
     def _looked_up_later(self, picks: Sequence[Pick]) -> list[str] | None:

@@ -16,8 +16,10 @@ import msgspec
 import pyarrow as pa
 
 from indextables.errors import CorruptSplitError, SchemaError, StorageError
+from indextables.resources import refuse_shortage
+from indextables.scratch import remove_directory
 from indextables.split.fields import FieldMap
-from indextables.split.indexing import META, BuiltIndex, open_index, remove_directory
+from indextables.split.indexing import META, BuiltIndex, open_index
 from indextables.split.layout import Segment, corrupt
 from indextables.split.reindexing import is_readable
 from indextables.split.split_file import SplitFile
@@ -118,6 +120,7 @@ def _take_index(split: SplitFile, directory: str) -> tuple[dict[str, Any], dict[
         entries = {str(entry["segment_id"]).replace("-", ""): entry for entry in meta["segments"]}
         counts = {name: entry["max_doc"] for name, entry in entries.items()}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, RecursionError) as error:
+        refuse_shortage(f"read the split `{split.key}`", error)
         raise corrupt(split.key, f"the `{META}` of its index cannot be understood ({error!r})") from error
     if counts != {segment.name: segment.num_rows for segment in split.directory.segments}:
         raise corrupt(split.key, "the segments of its index are not those that its directory names")

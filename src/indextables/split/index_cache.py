@@ -20,16 +20,17 @@ import logging
 import os
 import shutil
 import stat
-import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import xxhash
 
+from indextables.caching import in_turn
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config, settings
 from indextables.errors import IndexTablesError
+from indextables.resources import open_file, refuse_shortage, shortage
+from indextables.scratch import scratch_directory
 from indextables.store.private import cache_directory, make_private
 
 Extract = Callable[[str], None]
@@ -39,7 +40,6 @@ logger = logging.getLogger(__name__)
 _FILES = "files"
 _RECORD = "record"
 _TEMPORARY = ".tmp"
-_LOCKS = 64
 _YOUNG_MS = 60_000
 _BLOCK_BYTES = 256 << 10
 _TRIES = 3
@@ -72,7 +72,6 @@ class IndexCache:
         self._root = cache_directory(config, "indexes") if enabled else None
         self._clock = clock
         self._is_over = False
-        self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
     @contextlib.contextmanager
     def directory(self, identity: str, extract: Extract) -> Iterator[str]:
@@ -91,12 +90,9 @@ class IndexCache:
                 if self._is_over:
                     self._evict_quietly()
             return
-        private = tempfile.mkdtemp(prefix="indextables-")
-        try:
+        with scratch_directory() as private:
             extract(private)
             yield private
-        finally:
-            shutil.rmtree(private, ignore_errors=True)
 
     def holds(self, identity: str) -> bool:
         """Whether an index seems to be there."""
@@ -126,14 +122,16 @@ class IndexCache:
         try:
             make_private(self._root)
             for _ in range(_TRIES):
-                with self._locks[int(name[:8], 16) % _LOCKS]:  # threads extract an index once
+                with in_turn(("index", self._root, name)):  # threads extract an index once
                     lock = self._use(name)
                     lock = self._fill(name, extract) if lock is None else lock
                 if lock is not None:
                     return os.path.join(self._root, name, _FILES), lock
-        except IndexTablesError:
-            raise
         except OSError as error:
+            if isinstance(error, IndexTablesError) and not _is_disk_full(error):
+                raise
+            if not _is_disk_full(error):
+                refuse_shortage(f"keep extracted indexes in `{self._root}`", error)
             logger.info("cannot keep extracted indexes in %s: %s", self._root, error)
         return None
 
@@ -151,7 +149,13 @@ class IndexCache:
                 os.utime(lock)
                 return lock
         except OSError as error:
+            if shortage(error) is not None:
+                os.close(lock)
+                raise
             problem = str(error)
+        except BaseException:
+            os.close(lock)
+            raise
         logger.info("dropping the extracted index %s: %s", name, problem)
         self._remove(entry)
         os.close(lock)
@@ -162,7 +166,7 @@ class IndexCache:
         root = self._root or ""
         making = os.path.join(root, f"{self._clock.uuid()}{_TEMPORARY}")
         os.mkdir(making, 0o700)
-        lock = os.open(os.path.join(making, _RECORD), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        lock = open_file(os.path.join(making, _RECORD), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_SH)
             files = os.path.join(making, _FILES)
@@ -230,6 +234,11 @@ class IndexCache:
             shutil.rmtree(trash, ignore_errors=True)
 
 
+def _is_disk_full(error: OSError) -> bool:
+    """Whether the cache's own disk is full; another disk may have room."""
+    return shortage(error) in (errno.ENOSPC, errno.EDQUOT)
+
+
 def _name(identity: str) -> str:
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -238,7 +247,7 @@ def _lock_record(entry: str, kind: int) -> int | None:
     """A lock on an entry's record, or `None` where there is none to be had at once."""
     path = os.path.join(entry, _RECORD)
     try:
-        lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        lock = open_file(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     try:

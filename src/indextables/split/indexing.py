@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,8 @@ import pyarrow as pa
 import tantivy
 
 from indextables.errors import CorruptSplitError, IndexTablesError, SchemaError
+from indextables.resources import local_error, local_errors, system_error
+from indextables.scratch import remove_directory
 from indextables.split.analyzers import analyzer_name, register
 from indextables.split.documents import ROW_FIELD, documents
 from indextables.split.fields import FieldMap, IndexField, Kind
@@ -28,9 +29,8 @@ META = "meta.json"
 
 _MAX_SEGMENTS = 4
 _ROWS_PER_LOOK = 1_000
+_KILLED = "index writer was killed"
 _ROWS_PER_CHECK = 10_000
-_REMOVAL_TRIES = 10
-_DISK_HINT = "is the disk of `indexWriter.tempDirectoryPath` full?"
 _LEAST_HEAP_BYTES = 15_000_000
 _MOST_HEAP_BYTES = (1 << 32) - 1 - 1_000_000
 _NUMBERS: dict[Kind, Any] = {
@@ -77,12 +77,12 @@ class IndexBuilder:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Index the rows of a batch behind those that were added before."""
-        with engine_errors("index rows", SchemaError, _DISK_HINT):
+        with local_errors("index rows"), engine_errors("index rows", SchemaError):
             self._add(batch)
 
     def finish(self) -> BuiltIndex:
         """Commit, and write the `meta.json` of all segments."""
-        with engine_errors("finish an index", SchemaError, _DISK_HINT):
+        with local_errors("finish an index"), engine_errors("finish an index", SchemaError):
             if self._part is None and not self._meta:
                 self._part = self._new_part()
             self._end_part()
@@ -158,8 +158,13 @@ class _Part:
 
     def add(self, batch: pa.RecordBatch) -> None:
         add = self._writer.add_document
-        for document in documents(batch, self._fields, self.first_row + self._num_rows):
-            add(document)
+        try:
+            for document in documents(batch, self._fields, self.first_row + self._num_rows):
+                add(document)
+        except ValueError as error:
+            if _KILLED in str(error):
+                self._writer.commit()  # raises the error that ended the writer's thread
+            raise
         self._num_rows += batch.num_rows
         self.num_bytes += batch.nbytes
         self.batches.append(batch)
@@ -197,15 +202,6 @@ def open_index(directory: str, fields: FieldMap) -> tantivy.Index:
         index = tantivy.Index.open(directory)
         register(index, fields)
         return index
-
-
-def remove_directory(directory: str) -> None:
-    """Remove a directory that an index was open in. A thread of the engine watches it, and may make its lock file again
-    while the others are being removed."""
-    for _ in range(_REMOVAL_TRIES):
-        shutil.rmtree(directory, ignore_errors=True)
-        if not os.path.lexists(directory):
-            return
 
 
 def _add_field(builder: tantivy.SchemaBuilder, field: IndexField) -> None:
@@ -252,15 +248,18 @@ def _move_files(part: str, directory: str, segments: set[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def engine_errors(
-    what: str, kind: type[IndexTablesError] = IndexTablesError, hint: str | None = None
-) -> Iterator[None]:
-    """Failures of the engine as errors of this library; a panic of it is no `Exception`."""
+def engine_errors(what: str, kind: type[IndexTablesError] = IndexTablesError) -> Iterator[None]:
+    """Report failures of the engine as `kind`, and failures of the machine under it as `StorageError`.
+
+    A panic of the engine is no `Exception`.
+    """
     try:
         yield
     except (IndexTablesError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
         if isinstance(error, ValueError | OverflowError) or type(error).__name__ == "PanicException":
-            raise kind(f"cannot {what} because the engine failed: {str(error)[:300]}", hint=hint) from error
+            if system_error(error) is not None:  # it reads and writes local files only
+                raise local_error(what, error) from error
+            raise kind(f"cannot {what} because the engine failed: {str(error)[:300]}") from error
         raise

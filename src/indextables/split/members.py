@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from indextables.log.pools import SHARED_POOLS
 from indextables.protocol.compression import plain_limit
+from indextables.resources import open_file, refuse_shortage
 from indextables.split.layout import Member, Piece, check_crc, corrupt, member_name_problem
 
 ReadRanges = Callable[[Sequence[tuple[int, int]]], list[bytes]]
@@ -64,7 +65,7 @@ def write_bytes(sink: pa.NativeFile, name: str, data: bytes) -> Member:
 def extract_members(members: Sequence[Member], into: str, key: str, read: ReadRanges) -> None:
     """Write the members of the split `key` as files into a directory; `read` fetches ranges of the split."""
     for member in members:
-        os.close(os.open(_path(into, member), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+        os.close(open_file(_path(into, member), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     work = functools.partial(_extract_run, into=into, key=key, read=read)
     SHARED_POOLS.map(_EXTRACTING, work, list(_runs(members)), workers=_READERS)
 
@@ -84,7 +85,7 @@ class _Part(NamedTuple):
 
 def _packed_pieces(path: str) -> Iterator[tuple[bytes, bytes]]:
     """The pieces of a file, each as it is and packed."""
-    with open(path, "rb") as source:
+    with open(path, "rb", opener=open_file) as source:
         pieces = iter(lambda: source.read(_PIECE_BYTES), b"")
         while wave := list(itertools.islice(pieces, _WORKERS)):
             yield from zip(wave, SHARED_POOLS.map(_PACKING, _pack, wave, workers=_WORKERS), strict=True)
@@ -126,7 +127,7 @@ def _extract_run(run: Sequence[_Part], *, into: str, key: str, read: ReadRanges)
 def _extract_piece(part: _Part, stored: memoryview, *, into: str, key: str) -> None:
     name, piece = part.member.name, part.piece
     check_crc(stored, piece.crc32, key, f"its member `{name}`")
-    handle = os.open(_path(into, part.member), os.O_WRONLY | os.O_NOFOLLOW)
+    handle = open_file(_path(into, part.member), os.O_WRONLY | os.O_NOFOLLOW)
     try:
         _write_at(handle, stored if piece.is_plain else _unpack(stored, piece, name, key), part.raw_start)
     finally:
@@ -137,6 +138,7 @@ def _unpack(stored: bytes | memoryview, piece: Piece, name: str, key: str) -> pa
     try:
         return pa.Codec("zstd").decompress(stored, piece.raw_length)
     except (pa.ArrowException, OSError) as error:
+        refuse_shortage(f"read the split `{key}`", error)
         raise corrupt(key, f"its member `{name}` cannot be unpacked ({error})") from error
 
 

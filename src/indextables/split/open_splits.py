@@ -1,7 +1,7 @@
 """The splits of a table that were opened lately: footers and indexes that need not be read and opened again.
 
-Splits never change, so what is known of one stays true. Footers take memory, so their bytes are bounded. An open
-index takes a thread of the engine, some mappings and its files in the cache, so there may be fewer of them.
+Splits never change, so what is known of one stays true. Footers take memory, so their bytes are bounded. Open indexes
+are bounded for the whole process, by `split.searcher`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from indextables.store import ObjectStore
 
 _MOST_TAIL_BYTES = 64 << 20
 _LEAST_ROOM = 64 << 10
-_MOST_INDEXES = 128
 _CORES = min(8, os.cpu_count() or 1)
 _MOST_WAITING = 16
 
@@ -38,7 +37,6 @@ class OpenSplits:
         self._store = store
         self._cache = IndexCache(config)
         self._known: BoundedCache[_Key, SplitSearcher] = BoundedCache(_MOST_TAIL_BYTES, weigh=_room)
-        self._in_use: BoundedCache[_Key, SplitSearcher] = BoundedCache(_MOST_INDEXES)
         with _registering:
             _all_open_splits.add(self)
 
@@ -56,7 +54,6 @@ class OpenSplits:
         the split."""
         known = self._known.get((path, size))
         if known is not None and known.means(fields):
-            self._use((path, size), known)
             return known
         split = (
             known.split
@@ -73,21 +70,13 @@ class OpenSplits:
         identity = f"{self._store.location.url}/{path}:{size}:{split.directory.split_id}"
         opened = SplitSearcher(split, identity, self._cache, fields)
         self._known.put((path, size), opened)
-        if _room(opened) <= _MOST_TAIL_BYTES:
-            self._use((path, size), opened)
         return opened
 
     def clear(self) -> int:
         """Let go of all of them, and say how many there were; who uses one goes on with it."""
         num_known = len(self._known)
         self._known.clear()
-        self._in_use.clear()
         return num_known
-
-    def _use(self, key: _Key, searcher: SplitSearcher) -> None:
-        """Mark a split as one whose index may be open."""
-        for unused in self._in_use.put(key, searcher):
-            unused.let_go()
 
 
 def _room(searcher: SplitSearcher) -> int:

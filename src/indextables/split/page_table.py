@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from indextables.errors import SchemaError
 from indextables.protocol.thrift import read_struct
+from indextables.resources import open_file
 from indextables.split.layout import MAGIC
 
 _WORD = 4
@@ -93,7 +94,11 @@ def find_pages(path: str, end: int, group_rows: Sequence[int], leaf_counts: Sequ
     """
     if end == len(MAGIC):
         return []
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), end, prot=mmap.PROT_READ) as data, memoryview(data) as view:
+    with (
+        open(path, "rb", opener=open_file) as file,
+        mmap.mmap(file.fileno(), end, prot=mmap.PROT_READ) as data,
+        memoryview(data) as view,
+    ):
         walk = _Walk(view)
         chunks = []
         for num_rows in group_rows:

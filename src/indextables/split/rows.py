@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from indextables.caching import lazy_property
 from indextables.errors import SchemaError
 from indextables.log.pools import SHARED_POOLS
+from indextables.resources import refuse_shortage
 from indextables.split.column_reader import ColumnReader, Pick, schema_elements
 from indextables.split.layout import corrupt
 from indextables.split.page_table import PageTable
@@ -195,6 +196,7 @@ def check_types(schema: pa.Schema) -> pq.ParquetSchema:
         for stored, field in zip(found, schema, strict=True):
             cast_values(pa.chunked_array([pa.nulls(1, stored.type)]), field.type)
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        refuse_shortage("write a split", error)
         raise SchemaError(f"cannot write a split because Parquet cannot hold its columns ({error})") from error
     return file.schema
 

@@ -15,6 +15,7 @@ import abc
 import contextlib
 import functools
 import hashlib
+import resource
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,8 +23,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import tantivy
 
-from indextables.caching import lazy_property
+from indextables.caching import BoundedCache, lazy_property
 from indextables.errors import CorruptSplitError
+from indextables.resources import on_shortage, with_descriptors
 from indextables.split.fields import FieldMap, IndexField
 from indextables.split.index_cache import IndexCache
 from indextables.split.indexing import engine_errors, make_schema, open_index
@@ -34,6 +36,9 @@ from indextables.split.reindexing import engine, first_rows, index_again, is_rea
 from indextables.split.searchable import SearchableFields, answers_alike
 from indextables.split.split_file import SplitFile
 from indextables.split.term_filter import TermFilter
+
+_MOST_INDEXES = 128
+_SHARE_OF_DESCRIPTORS = 8
 
 
 class Hits(NamedTuple):
@@ -187,7 +192,9 @@ class _Index(abc.ABC):
         """Threads that come at once may open it twice: one of the two is let go of."""
         index = self._index
         if index is None:
-            index = self._index = self._open()
+            index = self._index = with_descriptors(self._open)
+        for unused in _open_indexes.put(id(self), weakref.ref(self)):
+            _let_go(unused)
         return index
 
     @property
@@ -250,6 +257,32 @@ class _NewIndex(_Index):
     def _cached_as(self) -> str:
         meaning = hashlib.sha256(self.fields.to_json().encode()).hexdigest()
         return f"{self._identity}:{engine()}:{meaning}"
+
+
+def _let_go(index: weakref.ref[_Index]) -> int:
+    """Close an index; how many were open."""
+    found = index()
+    if found is None or not found.is_open:
+        return 0
+    found.let_go()
+    return 1
+
+
+def _let_go_of_all() -> int:
+    indexes = _open_indexes.values()
+    _open_indexes.clear()
+    return sum(map(_let_go, indexes))
+
+
+def _most_open() -> int:
+    """How many indexes may stay open in this process: each takes a descriptor, a thread and some mappings."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    share = _MOST_INDEXES if limit == resource.RLIM_INFINITY else limit // _SHARE_OF_DESCRIPTORS
+    return max(1, min(_MOST_INDEXES, share))
+
+
+_open_indexes: BoundedCache[int, weakref.ref[_Index]] = BoundedCache(_most_open())
+on_shortage(_let_go_of_all)
 
 
 class _OpenIndex:

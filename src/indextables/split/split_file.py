@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.errors import ObjectNotFoundError, SchemaError, StorageError
 from indextables.protocol.paths import named_split_id
+from indextables.resources import local_errors, open_file, refuse_shortage
 from indextables.split import layout
 from indextables.split.encoding import writer_options
 from indextables.split.layout import Directory, Member, Segment, corrupt
@@ -203,7 +204,7 @@ class SplitFileWriter:
         return max(1, min(rows, int(_MOST_GROUP_BYTES / row_bytes)))
 
     def _seal(self, footer_start: int) -> FinishedSplit:
-        with open(self._path, "r+b") as file:
+        with open(self._path, "r+b", opener=open_file) as file:
             metadata = pq.read_metadata(file)
             file.seek(footer_start + layout.SEAL_BYTES)
             behind = file.read()
@@ -302,7 +303,8 @@ class SplitFile:
 
     def extract_index(self, into: str) -> None:
         """Write the files of the index into a directory, which must be empty; they are verified."""
-        extract_members(self.directory.members, into, self.key, self._read)
+        with local_errors(f"extract the index of the split `{self.key}`"):
+            extract_members(self.directory.members, into, self.key, self._read)
 
     def rows(
         self, row_numbers: pa.Array | None = None, columns: Sequence[str] | None = None
@@ -390,6 +392,7 @@ def _parse_footer(tail: bytes, key: str) -> pq.FileMetaData:
     try:
         return pq.read_metadata(pa.BufferReader(tail))
     except (pa.ArrowException, OSError, ValueError) as error:
+        refuse_shortage(f"read the split `{key}`", error)
         raise corrupt(key, f"its Parquet footer cannot be understood ({error})") from error
 
 
@@ -408,6 +411,7 @@ def _schema_of(metadata: pq.FileMetaData, key: str) -> pa.Schema:
             return metadata.schema.to_arrow_schema()
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
     except (pa.ArrowException, OSError, ValueError, binascii.Error) as error:
+        refuse_shortage(f"read the split `{key}`", error)
         raise corrupt(key, f"its schema cannot be understood ({error})") from error
 
 

@@ -5,7 +5,6 @@ What the rows say of themselves comes with it, so that whoever asks can hold it 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,8 +14,9 @@ import pyarrow.compute as pc
 from indextables.config import Config, settings
 from indextables.errors import CorruptSplitError, SchemaError
 from indextables.protocol.actions import Add
+from indextables.scratch import scratch_directory
 from indextables.split.fields import FieldMap
-from indextables.split.indexing import open_index, remove_directory
+from indextables.split.indexing import open_index
 from indextables.split.layout import MAGIC, corrupt
 from indextables.split.reindexing import is_readable
 from indextables.split.split_file import SplitFile
@@ -55,13 +55,10 @@ def check_index(split: SplitFile, config: Config) -> None:
         raise corrupt(split.key, f"its doc mapping cannot be understood ({error.message})") from error
     split.term_filter()
     split.fine_filter()
-    place = tempfile.mkdtemp(prefix="indextables-", dir=config[settings.INDEX_WRITER_TEMP_DIRECTORY_PATH])
-    try:
+    with scratch_directory(config[settings.INDEX_WRITER_TEMP_DIRECTORY_PATH]) as place:
         split.extract_index(place)
         if is_readable(directory):
             _check_open_index(split, fields, place)
-    finally:
-        remove_directory(place)
 
 
 def is_of_another_format(store: ObjectStore, add: Add) -> bool:

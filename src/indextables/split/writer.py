@@ -10,7 +10,6 @@ import contextlib
 import functools
 import importlib.metadata
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
@@ -22,8 +21,10 @@ from indextables.config import Config, settings
 from indextables.log.pools import SHARED_POOLS
 from indextables.protocol.actions import Add
 from indextables.protocol.paths import split_path
+from indextables.resources import local_errors
+from indextables.scratch import scratch_directory
 from indextables.split.fields import FieldMap, map_fields
-from indextables.split.indexing import BuiltIndex, IndexBuilder, remove_directory
+from indextables.split.indexing import BuiltIndex, IndexBuilder
 from indextables.split.split_file import SplitFileWriter
 from indextables.split.statistics import StatisticsCollector
 from indextables.split.term_filter import FINE, ROUGH, TermFilterBuilder
@@ -135,14 +136,13 @@ class NewSplit:
 
     def __init__(self, plan: SplitPlan, make_index: Callable[[str], Index]) -> None:
         self._plan = plan
-        self._directory = tempfile.mkdtemp(
-            prefix="indextables-", dir=plan.config[settings.INDEX_WRITER_TEMP_DIRECTORY_PATH]
-        )
-        self._index_directory = os.path.join(self._directory, "index")
-        self._path = os.path.join(self._directory, "new.split")
         self._cleanup = contextlib.ExitStack()
-        self._cleanup.callback(remove_directory, self._directory)
-        with contextlib.ExitStack() as undo:
+        directory = self._cleanup.enter_context(
+            scratch_directory(plan.config[settings.INDEX_WRITER_TEMP_DIRECTORY_PATH])
+        )
+        self._index_directory = os.path.join(directory, "index")
+        self._path = os.path.join(directory, "new.split")
+        with contextlib.ExitStack() as undo, local_errors("write a split"):
             undo.push(self._cleanup)
             os.mkdir(self._index_directory)
             texts = [field.column for field in plan.fields.text_fields()]
@@ -165,7 +165,8 @@ class NewSplit:
         """Append rows, which have the table's schema."""
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
             rows = batch.slice(start, _ROWS_AT_ONCE)
-            self._file.write(rows)
+            with local_errors("write a split"):
+                self._file.write(rows)
             self._index.add(rows)
             self._statistics.add(rows)
             for field in self._filtered:
@@ -176,18 +177,19 @@ class NewSplit:
         the splits that its rows are of."""
         plan = self._plan
         built, rough, fine = self._finish_all()
-        finished = self._file.finish(
-            self._index_directory,
-            built.files,
-            engine=ENGINE,
-            engine_version=ENGINE_VERSION,
-            doc_mapping=plan.fields.to_json(),
-            tokenizers={field.name: field.tokenizer for field in plan.fields.fields},
-            segments=built.segments,
-            term_filter=rough,
-            fine_filter=fine,
-            merged_from=merged_from,
-        )
+        with local_errors("write a split"):
+            finished = self._file.finish(
+                self._index_directory,
+                built.files,
+                engine=ENGINE,
+                engine_version=ENGINE_VERSION,
+                doc_mapping=plan.fields.to_json(),
+                tokenizers={field.name: field.tokenizer for field in plan.fields.fields},
+                segments=built.segments,
+                term_filter=rough,
+                fine_filter=fine,
+                merged_from=merged_from,
+            )
         path = split_path(plan.partition_columns, plan.partition_values, finished.split_id)
         plan.store.put_file(path, self._path)
         found = self._statistics.finish()

@@ -21,6 +21,7 @@ import pyarrow as pa
 from indextables.caching import BoundedCache
 from indextables.config import Config, settings
 from indextables.protocol.file_table import FILES_SCHEMA
+from indextables.resources import shortage
 from indextables.store.private import cache_directory, make_private
 
 logger = logging.getLogger(__name__)
@@ -96,6 +97,8 @@ class DecodedManifests:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, pa.ArrowException) as error:
+            if shortage(error) is not None:  # it may be whole
+                return None
             logger.info("dropping the decoded manifest %s: %s", name, error)
             with contextlib.suppress(OSError):
                 os.unlink(path)

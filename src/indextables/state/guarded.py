@@ -24,10 +24,11 @@ from typing import cast
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import CheckpointCorruptionError, CheckpointError, ProtocolError
+from indextables.errors import CheckpointCorruptionError, CheckpointError, IndexTablesError, ProtocolError, StorageError
 from indextables.protocol import avro_container, file_entry, state_manifest
 from indextables.protocol.avro_container import MAGIC
 from indextables.protocol.state_manifest import StateManifest
+from indextables.resources import open_file, refuse_shortage
 from indextables.state.guarded_worker import Answer, Pipe, Request, read_frame, write_frame
 
 _BOOT = (
@@ -56,7 +57,7 @@ def read_manifest(path: str, key: str, *, timeout_seconds: float, columns: Seque
     columns of it."""
     global _used_decoder  # noqa: PLW0603 - one flag for the process, set once
     if file_entry.is_our_name(key) and not _forked_after_use:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_file) as file:
             data = file.read()
         file_entry.verify_manifest(key, data)
         if file_entry.has_our_schema(data):
@@ -85,6 +86,13 @@ def shut_down() -> None:
     _guard.stop()
 
 
+_ERRORS: dict[str, type[IndexTablesError]] = {
+    "protocol": ProtocolError,
+    "storage": StorageError,
+    "damaged": CheckpointCorruptionError,
+}
+
+
 class _Guard:
     """The other process, and the one request that it works on."""
 
@@ -101,7 +109,7 @@ class _Guard:
                 raise _too_much(request.key, request.timeout_seconds)
         if answer.error is None:
             return answer.payload
-        raise (ProtocolError if answer.kind == "protocol" else CheckpointCorruptionError)(answer.error)
+        raise _ERRORS[answer.kind](answer.error)
 
     def stop(self) -> None:
         with self._lock:
@@ -135,6 +143,7 @@ class _Guard:
                 bufsize=0,  # a forked child must find nothing to flush
             )
         except (OSError, ValueError) as error:
+            refuse_shortage("start a process to decode manifests of other writers", error)
             raise CheckpointError(f"cannot start a process to decode manifests of other writers: {error}") from error
         if self._exchange(self._process, Request(kind="ready"), _START_SECONDS) is None:
             raise CheckpointError("cannot decode manifests of other writers because the process for it does not start")

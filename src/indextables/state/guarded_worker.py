@@ -14,7 +14,7 @@ from typing import Literal, Protocol, cast
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import IndexTablesError, ProtocolError
+from indextables.errors import IndexTablesError, ProtocolError, StorageError
 from indextables.protocol.file_entry import decode_manifest, is_our_name, verify_manifest
 from indextables.protocol.state_manifest import decode_state_manifest
 
@@ -47,7 +47,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A state as msgpack, a file table as an Arrow stream, or the message of an error."""
 
-    kind: Literal["value", "damaged", "protocol"]
+    kind: Literal["value", "damaged", "protocol", "storage"]
     payload: bytes = b""
     error: str | None = None
 
@@ -90,6 +90,8 @@ def _answer(request: Request) -> Answer:
         return Answer(kind="value", payload=_decode(request))
     except ProtocolError as error:
         return Answer(kind="protocol", error=str(error))
+    except StorageError as error:
+        return Answer(kind="storage", error=error.message)
     except IndexTablesError as error:
         return Answer(kind="damaged", error=str(error))
     except (OSError, MemoryError, pa.ArrowException) as error:

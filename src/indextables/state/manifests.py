@@ -9,7 +9,6 @@ import collections
 import concurrent.futures
 import contextlib
 import os
-import tempfile
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
@@ -17,13 +16,15 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from indextables.config import Config, settings
-from indextables.errors import CheckpointCorruptionError, ObjectNotFoundError
+from indextables.errors import CheckpointCorruptionError, ObjectNotFoundError, StorageError
 from indextables.log.base import DamagedBaseError
 from indextables.log.files import Keep, rows_left
 from indextables.log.pools import Pools
 from indextables.protocol.file_columns import relative_paths
 from indextables.protocol.file_entry import is_our_name
 from indextables.protocol.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
+from indextables.resources import local_error, local_errors, open_file
+from indextables.scratch import scratch_directory
 from indextables.state import guarded
 from indextables.state.decoded import DecodedManifests
 from indextables.store import ObjectStore
@@ -125,6 +126,10 @@ class ManifestReader:
             raise CheckpointCorruptionError(f"cannot read `{key}` because it is not there") from error
         except ValueError as error:
             raise CheckpointCorruptionError(f"cannot read `{key}` because {error}") from error
+        except OSError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise local_error(f"read `{key}`", error) from error
 
     @contextlib.contextmanager
     def _on_disk(self, key: str) -> Iterator[str]:
@@ -136,9 +141,9 @@ class ManifestReader:
             yield path
             return
         data = self._store.get(key)
-        with tempfile.TemporaryDirectory(prefix="indextables-") as directory:
+        with scratch_directory() as directory:
             path = os.path.join(directory, "manifest.avro")
-            with open(path, "wb") as file:
+            with local_errors(f"keep `{key}` on local disk"), open(path, "wb", opener=open_file) as file:
                 file.write(data)
             yield path
 

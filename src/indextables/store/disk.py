@@ -10,13 +10,15 @@ import os
 import sys
 from collections.abc import Iterable
 
+from indextables.resources import open_file
+
 
 class Disk:
     """The machine's file system."""
 
     def write_new(self, path: str, chunks: Iterable[bytes]) -> None:
         """Write a file that must not exist yet, and sync its content."""
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        handle = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             for chunk in chunks:
                 _write_all(handle, chunk)
@@ -51,7 +53,7 @@ class Disk:
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
-        handle = os.open(path, os.O_RDONLY)
+        handle = open_file(path, os.O_RDONLY)
         try:
             _sync(handle)
         finally:

@@ -24,6 +24,7 @@ from indextables.errors import (
     StorageError,
     StorageRefusedError,
 )
+from indextables.resources import open_file, with_descriptors
 from indextables.store.base import ObjectMeta, check_key, check_range, check_source
 from indextables.store.disk import Disk
 from indextables.store.listings import Listings
@@ -71,12 +72,12 @@ class LocalStore:
 
     def put_file(self, key: str, path: str) -> None:
         check_source(path)
-        with _storage_errors(f"upload `{path}` to", key, writes=True), open(path, "rb") as source:
+        with _storage_errors(f"upload `{path}` to", key, writes=True), open(path, "rb", opener=open_file) as source:
             self._replace(key, iter(lambda: source.read(_COPY_CHUNK_BYTES), b""))
 
     def get(self, key: str, *, e_tag: str | None = None) -> bytes:
         with _storage_errors("read", key):
-            handle = os.open(self._path(key), _READ)
+            handle = open_file(self._path(key), _READ)
             try:
                 facts = _facts_of_file(handle)
                 if e_tag is not None and _meta(key, facts).e_tag != e_tag:
@@ -94,7 +95,7 @@ class LocalStore:
         if all(start == end for start, end in ranges):
             return [b"" for _ in ranges]
         with _storage_errors("read", key):
-            handle = os.open(self._path(key), _READ)
+            handle = open_file(self._path(key), _READ)
             try:
                 _facts_of_file(handle)
                 return [_read_exactly(handle, key, start, end) for start, end in ranges]
@@ -245,7 +246,7 @@ class LocalStore:
         if own is None or (here := (own.st_dev, own.st_ino)) in trail:
             return
         try:
-            entries = os.scandir(directory)
+            entries = with_descriptors(lambda: os.scandir(directory))
         except OSError as error:
             if error.errno in _GONE:
                 return

@@ -1,0 +1,111 @@
+"""Temporary directories on local disk, locked while they are used.
+
+A process that is killed leaves its directories behind, and the operating system ends their locks. Each process removes
+once what it finds unlocked beside its first directory. A lock works among containers too, where process ids do not.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+from indextables.clock import SYSTEM_CLOCK, Clock
+from indextables.resources import local_errors, open_file
+
+_PREFIX = "indextables-scratch-"
+_YOUNG_MS = 60_000
+_REMOVAL_TRIES = 10
+_READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+logger = logging.getLogger(__name__)
+
+_swept: set[str] = set()
+
+
+@contextlib.contextmanager
+def scratch_directory(parent: str | None = None) -> Iterator[str]:
+    """A new directory of this process alone, removed with its content at the end of the block."""
+    with local_errors("make a temporary directory"):
+        path, lock = _make(parent or tempfile.gettempdir())
+    try:
+        yield path
+    finally:
+        remove_directory(path)
+        os.close(lock)
+
+
+def directory_until_exit() -> str:
+    """A new directory that is removed when this process ends. A forked child leaves it alone."""
+    held = contextlib.ExitStack()
+    path = held.enter_context(scratch_directory())
+    owner = os.getpid()
+    atexit.register(lambda: held.close() if os.getpid() == owner else None)
+    return path
+
+
+def remove_directory(directory: str) -> None:
+    """Remove a directory in which an index was open. A thread of the engine may create its lock file again while the
+    other files are being removed."""
+    for _ in range(_REMOVAL_TRIES):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not os.path.lexists(directory):
+            return
+
+
+def sweep(parent: str, *, clock: Clock = SYSTEM_CLOCK) -> int:
+    """Remove the directories of processes that are gone; how many there were."""
+    num_removed = 0
+    try:
+        with os.scandir(parent) as entries:
+            for entry in entries:
+                if entry.name.startswith(_PREFIX) and _is_old(entry, clock.now_ms()) and _remove_unlocked(entry.path):
+                    num_removed += 1
+    except OSError as error:
+        logger.debug("cannot look for directories of dead processes in `%s`: %s", parent, error)
+    return num_removed
+
+
+def _make(parent: str) -> tuple[str, int]:
+    path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+    try:
+        lock = open_file(path, _READ)
+    except BaseException:
+        os.rmdir(path)
+        raise
+    with contextlib.suppress(OSError):  # some network disks have no locks; then no process sweeps there either
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    if parent not in _swept:
+        _swept.add(parent)
+        sweep(parent)
+    return path, lock
+
+
+def _is_old(entry: os.DirEntry[str], now_ms: int) -> bool:
+    """Whether a directory is old enough to be locked if its process lives."""
+    with contextlib.suppress(FileNotFoundError):
+        facts = entry.stat(follow_symlinks=False)
+        is_own = entry.is_dir(follow_symlinks=False) and facts.st_uid == os.geteuid()
+        return is_own and now_ms - facts.st_mtime_ns // 1_000_000 >= _YOUNG_MS
+    return False
+
+
+def _remove_unlocked(path: str) -> bool:
+    try:
+        lock = os.open(path, _READ)
+    except OSError:  # another process removes it, or too many files are open
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+        return True
+    finally:
+        os.close(lock)
