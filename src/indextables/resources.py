@@ -21,6 +21,9 @@ _Result = TypeVar("_Result")
 _DISK_HINT = (
     "free space on the local disk, or choose another one by `indexWriter.tempDirectoryPath` and `cache.disk.path`"
 )
+_LOCAL_HINT = (
+    "check the local disk, or choose another directory by `indexWriter.tempDirectoryPath` and `cache.disk.path`"
+)
 _HINTS = {
     errno.EMFILE: "let the process open more files (`ulimit -n`), or close tables and files that it holds open",
     errno.ENFILE: "the machine has too many files open: raise `fs.file-max`, or end other processes",
@@ -65,7 +68,7 @@ def local_error(what: str, error: BaseException) -> StorageError:
     """The `StorageError` for a failure of this machine: cannot `what` because of it."""
     number = system_error(error)
     reason = str(error)[:300] if number is None else os.strerror(number)
-    return StorageError(f"cannot {what} because of this machine: {reason}", hint=_HINTS.get(number or 0))
+    return StorageError(f"cannot {what} because of this machine: {reason}", hint=_HINTS.get(number or 0, _LOCAL_HINT))
 
 
 @contextlib.contextmanager

@@ -31,8 +31,9 @@ _swept: set[str] = set()
 @contextlib.contextmanager
 def scratch_directory(parent: str | None = None) -> Iterator[str]:
     """A new directory of this process alone, removed with its content at the end of the block."""
-    with local_errors("make a temporary directory"):
-        path, lock = _make(parent or tempfile.gettempdir())
+    parent = parent or tempfile.gettempdir()
+    with local_errors(f"make a temporary directory in `{parent}`"):
+        path, lock = _make(parent)
     try:
         yield path
     finally:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from indextables.clock import Clock
-from indextables.resources import open_file
+from indextables.resources import with_descriptors
 
 # The coarsest time stamps of file systems are two seconds.
 _SETTLED_SECONDS = 2.5
@@ -42,7 +42,7 @@ class Listings:
     def names(self, directory: str) -> Sequence[str]:
         """The names in a directory, sorted, without the hidden ones."""
         # Opened, not only looked at: that is when a network file system asks its server.
-        handle = open_file(directory, os.O_RDONLY | os.O_DIRECTORY)
+        handle = with_descriptors(lambda: os.open(directory, os.O_RDONLY | os.O_DIRECTORY))
         try:
             sighting = self._look(directory, os.fstat(handle))
             if sighting.names is not None:
