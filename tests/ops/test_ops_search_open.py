@@ -152,8 +152,7 @@ def test_a_forked_process_goes_on_with_what_is_open(table, opened) -> None:
 
     def hold() -> None:
         """Extract an index, and wait while it is this thread's turn."""
-        (known, *_) = table._opened._known.values()
-        with known._cache.directory("another index", lambda into: held.set() or done.wait()):
+        with table._opened._cache.directory("another index", lambda into: held.set() or done.wait()):
             assert done.is_set()
 
     thread = threading.Thread(target=hold)
@@ -165,8 +164,7 @@ def test_a_forked_process_goes_on_with_what_is_open(table, opened) -> None:
     if child == 0:
         signal.alarm(20)
         good = table.count("error") == ERRORS and table.search("error").num_rows == ERRORS and len(opened) == 3
-        (known, *_) = table._opened._known.values()
-        with known._cache.directory("another index", lambda into: None):
+        with table._opened._cache.directory("another index", lambda into: None):
             table.flush_search_cache()
         os._exit(0 if good and table.count("error") == ERRORS else 1)
     done.set()
