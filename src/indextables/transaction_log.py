@@ -209,8 +209,8 @@ class TransactionLog:
         return self.commit(Replace(replacements))
 
     def set_properties(self, properties: Mapping[str, str | None]) -> int:
-        """Set table properties; None takes one away, however it is spelled. Fails where another writer changed the
-        metadata meanwhile, and where a property says how to index a column that is not there."""
+        """Set table properties; None takes one away, however it is spelled. Fails if another writer sets one of them
+        otherwise meanwhile, and if a property says how to index a column that is not there."""
         if HORIZON_KEY in properties:
             raise ConfigError(f"cannot set `{HORIZON_KEY}` because only a purge moves the horizon")
         Config.resolve(properties={key: value for key, value in properties.items() if value is not None})

@@ -25,7 +25,7 @@ from indextables.protocol.doc_mapping import doc_mapping_hash
 from indextables.protocol.names import version_key
 from indextables.store import open_store, parse_location
 from indextables.store.disk import Disk
-from indextables.store.faulty import Fault, FaultyStore, SharedFate
+from indextables.store.faulty import Call, Fault, FaultyStore, SharedFate
 from indextables.store.local import LocalStore
 
 UNCLEAR = [Fault.ANSWER_LOST, Fault.RETRIED, Fault.DELAYED, Fault.FALSE_CONFLICT, Fault.DROPPED, Fault.UNAVAILABLE]
@@ -182,15 +182,43 @@ def test_an_append_fails_where_the_partitioning_moved(log) -> None:
         log.add_files([make_add("b.split")])
 
 
-def test_property_changes_of_two_writers_conflict(log) -> None:
+def test_a_handle_that_stayed_behind_sets_properties(log) -> None:
     log.metadata()
-    other(log).set_properties({"a": "1"})
-    with pytest.raises(CommitConflictError, match="metadata"):
-        log.set_properties({"b": "2"})
+    for key, value in [("a", "1"), ("b", "1"), ("a", "2")]:
+        other(log).set_properties({key: value})
     log.set_properties({"b": "2"})
-    assert log.metadata().configuration == {"a": "1", "b": "2"}
+    assert log.metadata().configuration == {"a": "2", "b": "2"}
+    other(log).set_properties({"a": "3"})
     log.set_properties({"a": None})
     assert log.metadata().configuration == {"b": "2"}
+
+
+def _set_while_another_sets(log, theirs: dict, ours: dict) -> dict:
+    """Set properties while another writer commits first, and the properties that the table has then."""
+    waiting = [theirs]
+
+    def script(call: Call) -> Fault:
+        if call.verb == "put_if_absent" and waiting:
+            other(log).set_properties(waiting.pop())
+        return Fault.NONE
+
+    it.TransactionLog(log.url, store=FaultyStore(log.reader.store, script)).set_properties(ours)
+    return other(log).metadata().configuration
+
+
+def test_concurrent_changes_of_other_properties_are_merged(log) -> None:
+    log.set_properties({"a": "1", "gone": "1"})
+    assert _set_while_another_sets(log, {"b": "2", "gone": None}, {"a": "3"}) == {"a": "3", "b": "2"}
+    assert _set_while_another_sets(log, {"a": "4"}, {"a": "4", "c": "5"}) == {"a": "4", "b": "2", "c": "5"}
+    assert _set_while_another_sets(log, {"a": None}, {"a": None}) == {"b": "2", "c": "5"}
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("2", "3"), ("2", None), (None, "3")])
+def test_concurrent_changes_of_one_property_conflict(log, theirs, ours) -> None:
+    log.set_properties({"a": "1"})
+    with pytest.raises(CommitConflictError, match="another writer has changed the property `a` meanwhile"):
+        _set_while_another_sets(log, {"a": theirs}, {"a": ours, "b": "x"})
+    assert other(log).metadata().configuration == ({} if theirs is None else {"a": theirs})
 
 
 MAPPING = '[{"name":"id","type":"i64"},{"name":"message","type":"text"}]'

@@ -84,6 +84,13 @@ class LogMachine(RuleBasedStateMachine):
         self.expect(version, self.history[-1])
 
     @rule(who=st.integers(0, 1))
+    def look(self, who: int) -> None:
+        """Only a handle that looks keeps up with the other one."""
+        snapshot = self.handles[who].snapshot()
+        assert snapshot.version == len(self.history) - 1
+        assert set(snapshot.files["path"].to_pylist()) == self.history[-1]
+
+    @rule(who=st.integers(0, 1))
     def forget(self, who: int) -> None:
         self.handles[who].invalidate_cache()
 
@@ -92,7 +99,7 @@ class LogMachine(RuleBasedStateMachine):
         if not self.history:
             return
         plain = it.TransactionLog(self.url, options={"transaction.useOptimized": "false"})
-        for handle in (*self.handles, plain):
+        for handle in (it.TransactionLog(self.url), plain):
             snapshot = handle.snapshot()
             assert snapshot.version == len(self.history) - 1
             assert set(snapshot.files["path"].to_pylist()) == self.history[-1]

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from indextables.log.snapshot import Head
 from indextables.protocol.actions import Metadata
-from indextables.protocol.doc_mapping import REGISTRY_PREFIX
-from indextables.protocol.horizon import own_properties
 
 
 class Conflict(NamedTuple):
@@ -48,30 +46,22 @@ def sources_live(live: Mapping[str, bool]) -> Conflict | None:
     return Conflict(f"`{gone[0]}`{others} is no longer part of the table")
 
 
-def merge_metadata(start: Metadata, wanted: Metadata, now: Metadata) -> Metadata | Conflict:
-    """The wanted change on the newest metadata: doc mappings are united, the horizon stays where it is now, and other
-    changes of both sides are a conflict."""
-    if start == now:
-        return wanted
-    if _less_internal(start) == _less_internal(now):
-        kept = own_properties(wanted.configuration)
-        others = own_properties(now.configuration)
-        internal = {key: value for key, value in now.configuration.items() if key not in others}
-        return with_configuration(wanted, {**kept, **_registry_entries(wanted), **internal})
-    if _less_internal(start) == _less_internal(wanted):
-        return with_configuration(now, {**now.configuration, **_registry_entries(wanted)})
-    return Conflict("the metadata was changed by another writer")
+def change_properties(start: Metadata, properties: Mapping[str, str | None], now: Metadata) -> Metadata | Conflict:
+    """The newest metadata with some properties set, or taken away by None.
+
+    Changes that others made since `start` are kept, but a key that they have set to another value is a conflict.
+    """
+    if start.id != now.id:
+        return Conflict("the table was made anew")
+    before, after = start.configuration, now.configuration
+    for key, wanted in sorted(properties.items()):
+        if after.get(key) not in (before.get(key), wanted):
+            return Conflict(f"another writer has changed the property `{key}` meanwhile")
+    changed = {**after, **properties}
+    return with_configuration(now, {key: value for key, value in changed.items() if value is not None})
 
 
 def with_configuration(metadata: Metadata, configuration: dict[str, str]) -> Metadata:
     """The metadata with another configuration."""
     fields = {name: getattr(metadata, name) for name in metadata.__struct_fields__}
     return Metadata(**{**fields, "configuration": configuration})
-
-
-def _less_internal(metadata: Metadata) -> Metadata:
-    return with_configuration(metadata, own_properties(metadata.configuration))
-
-
-def _registry_entries(metadata: Metadata) -> dict[str, str]:
-    return {key: value for key, value in metadata.configuration.items() if key.startswith(REGISTRY_PREFIX)}

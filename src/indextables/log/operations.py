@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from indextables.errors import ConfigError
-from indextables.log.conflict import Conflict, merge_metadata, rows_fit, still_at, with_configuration
+from indextables.log.conflict import Conflict, change_properties, rows_fit, still_at, with_configuration
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol import features
 from indextables.protocol.actions import Action, Add, Metadata, Remove
@@ -149,19 +149,16 @@ class DropPartitions:
 
 @dataclasses.dataclass(frozen=True)
 class ChangeMetadata:
-    """Set table properties; None takes one away."""
+    """Set table properties; None takes one away. Only what others change while it is committed is concurrent."""
 
     properties: Mapping[str, str | None]
     name: str = "SET PROPERTIES"
     needs_files: bool = False
+    begins_at_newest = True
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
-        changed = {**start.metadata.configuration, **self.properties}
-        kept = {key: value for key, value in changed.items() if value is not None}
-        merged = merge_metadata(start.metadata, with_configuration(start.metadata, kept), now.metadata)
-        if isinstance(merged, Conflict):
-            return merged
-        return Plan([merged], {"properties": sorted(self.properties)})
+        changed = change_properties(start.metadata, self.properties, now.metadata)
+        return changed if isinstance(changed, Conflict) else Plan([changed], {"properties": sorted(self.properties)})
 
 
 @dataclasses.dataclass(frozen=True)
