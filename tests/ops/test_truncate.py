@@ -11,6 +11,7 @@ from tests.ops.aging_table import AgingTable
 import indextables as it
 from indextables.errors import CheckpointError, CorruptLogError, RetentionError
 from indextables.ops.truncate import truncate_time_travel
+from indextables.protocol import file_entry
 from indextables.protocol.names import parse_checkpoint_key, parse_part_key, parse_version_key, version_key
 from indextables.store.faulty import Call, Fault, FaultyStore, ProcessDied
 
@@ -39,6 +40,28 @@ def table() -> AgingTable:
         if number in (3, 6):
             table.log().checkpoint()
     return table
+
+
+def _decodes_nothing(path, columns):
+    """What DataFusion 50 to 53 make of our manifests."""
+    raise ValueError("it cannot be decoded (unresolved named schema)")
+
+
+@pytest.mark.parametrize("has_cache", [True, False])
+@pytest.mark.parametrize("has_states", [True, False])
+def test_nothing_is_deleted_that_a_reader_here_would_need(has_states, has_cache, monkeypatch, request) -> None:
+    """The bytes of the new state are right, but the decoder of this process gets no files out of them."""
+    table = request.getfixturevalue("table") if has_states else AgingTable()
+    for number in range(1, 9 - len(table.splits)):
+        table.append(f"{number}.split")
+    monkeypatch.setattr(file_entry, "_read_avro", _decodes_nothing)
+    before = dict(table.content)
+    options = {"cache.disk.enabled": str(has_cache).lower(), "state.retry.maxAttempts": 2, "state.retry.baseDelayMs": 1}
+    with pytest.raises(CheckpointError, match="cannot be decoded"):
+        truncate(table.log(**options))
+    assert before.items() <= table.content.items()
+    monkeypatch.undo()
+    assert len(live_paths(table.log())) == 8
 
 
 def test_only_the_newest_version_is_left(table) -> None:

@@ -16,6 +16,7 @@ from tests.conftest import SCHEMA, live_paths, make_add
 import indextables as it
 from indextables.config import Config
 from indextables.errors import RetentionError, StorageError
+from indextables.protocol import file_entry
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, version_key
 from indextables.state.retention import Listing, Retention
 from indextables.store import open_store
@@ -205,6 +206,21 @@ def test_a_damaged_state_counts_for_nothing(place) -> None:
     place.wait(hours=100)
     place.clean_up(**KEEP_LITTLE)
     assert place.versions[0] == 10
+    assert len(live_paths(place.log())) == 20
+
+
+def test_a_state_that_no_reader_here_can_decode_counts_for_nothing(place, monkeypatch) -> None:
+    place.commit(1, 20, **{"cleanup.enabled": "false"})
+    before = place.versions
+    place.wait(hours=100)
+
+    def decodes_nothing(path, columns):
+        raise ValueError("it cannot be decoded (unresolved named schema)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(file_entry, "_read_avro", decodes_nothing)
+        place.clean_up(**KEEP_LITTLE)
+    assert place.versions == before
     assert len(live_paths(place.log())) == 20
 
 

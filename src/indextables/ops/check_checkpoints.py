@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError
+from indextables.errors import CheckpointError, CorruptLogError
 from indextables.log.snapshot import Snapshot
-from indextables.protocol.file_entry import is_our_name, verify_manifest
 from indextables.protocol.names import state_keys
 from indextables.protocol.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
 from indextables.state.formats import formats_of
@@ -86,16 +85,11 @@ class CheckpointReader:
                 yield CheckpointFinding("manifest", key, problem)
 
     def _problem_of(self, info: ManifestInfo, key: str, version: int) -> str | None:
+        """Why the manifest cannot be decoded from the bytes in the store; what is kept of it proves nothing."""
         try:
-            if is_our_name(key):
-                verify_manifest(key, self._store.get(key))
-            else:
-                for _ in self._states.manifests.tables([info], version):
-                    continue
-        except ObjectNotFoundError:
-            return "it is missing"
-        except (CheckpointError, ValueError) as error:
-            return str(error)
+            self._states.manifests.check(info, version)
+        except CheckpointError as error:
+            return "it is missing" if isinstance(error.__cause__, FileNotFoundError) else str(error)
         return None
 
 

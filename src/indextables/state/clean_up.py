@@ -84,9 +84,11 @@ class Cleaner:
         listing = self.look()
         verified = self._verify(listing, version) if version in listing.checkpoints else None
         if verified is None:
+            why = f": {self._verifier.problem}" if self._verifier.problem else ""
+            what = f"the checkpoint of version {version} does not verify{why}"
             raise CheckpointValidationError(
-                f"cannot truncate `{self._reader.url}` because the checkpoint of version {version} does not verify",
-                hint="run it again, or write another checkpoint first",
+                f"cannot truncate `{self._reader.url}` because {what}",
+                hint="run it again, or write another checkpoint first; nothing was deleted",
             )
         would_go = before_version(listing, version)
         plan = Plan([], would_go.checkpoints) if verified.needs_versions else would_go

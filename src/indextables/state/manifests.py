@@ -70,6 +70,11 @@ class ManifestReader:
         """Keep the files of a manifest that was just put: whoever reads it next is likely this process."""
         self._decoded.remember(key, files)
 
+    def check(self, info: ManifestInfo, state_version: int) -> None:
+        """Decode the bytes that stand in the store, whatever is kept of them; an error if a reader could not."""
+        key = resolve_manifest_path(info.path, state_version)
+        self._check_count(key, self._decode(_Wanted(key, info.num_entries, None)), info.num_entries)
+
     def tables(
         self, infos: Sequence[ManifestInfo], state_version: int, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
@@ -102,12 +107,15 @@ class ManifestReader:
 
     def _read(self, wanted: _Wanted) -> pa.Table:
         table = self._cached(wanted) if is_our_name(wanted.key) else self._decode(wanted)
-        if table.num_rows != wanted.num_entries:
-            raise CheckpointCorruptionError(
-                f"cannot read `{wanted.key}` because it holds {table.num_rows} files, and its state announces "
-                f"{wanted.num_entries}"
-            )
+        self._check_count(wanted.key, table, wanted.num_entries)
         return table
+
+    @staticmethod
+    def _check_count(key: str, table: pa.Table, num_entries: int) -> None:
+        if table.num_rows != num_entries:
+            raise CheckpointCorruptionError(
+                f"cannot read `{key}` because it holds {table.num_rows} files, and its state announces {num_entries}"
+            )
 
     def _cached(self, wanted: _Wanted) -> pa.Table:
         """The manifest as it is kept; where nothing is kept for long, a few columns are decoded alone."""

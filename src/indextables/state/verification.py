@@ -1,7 +1,8 @@
 """Reading checkpoints back before anything is deleted on the strength of them.
 
-A checkpoint verifies if it can be decoded, stands for the transaction that the log holds at its version, and everything
-that it names is there with the right bytes. Objects that were found right once are known by their e-tag.
+A checkpoint verifies if it stands for the transaction that the log holds at its version, and if this process can decode
+it with everything that it names, as a reader without a cache would. Right bytes alone prove nothing: a reader with the
+same decoder must get the files out of them. Objects that were found right once are known by their e-tag.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundE
 from indextables.log.divergence import check_contains, versions_near
 from indextables.log.reader import LogReader
 from indextables.protocol.actions import Metadata
-from indextables.protocol.file_entry import is_our_name, verify_manifest
 from indextables.protocol.names import state_keys
 from indextables.protocol.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
 from indextables.state.reader import StateReader
@@ -23,13 +23,17 @@ _Sighting = tuple[str, int, str]
 
 
 class Verifier:
-    """Verifies the checkpoints of one table. What cannot be reached just now is an error, not a damage."""
+    """Verifies the checkpoints of one table. What cannot be reached just now is an error, not a damage.
+
+    `problem` says why a manifest was found wanting last.
+    """
 
     def __init__(self, reader: LogReader, states: StateReader) -> None:
         self._reader = reader
         self._states = states
         self._whole: set[_Sighting] = set()
         self._named: dict[_Sighting, frozenset[str]] = {}
+        self.problem: str | None = None
 
     def verify(
         self, version: int, keys: Sequence[str], objects: Mapping[str, ObjectMeta] | None = None
@@ -108,12 +112,14 @@ class Verifier:
         key = resolve_manifest_path(info.path, version)
         meta = self._find(key) if objects is None else objects.get(key)
         if meta is None:
+            self.problem = f"`{key}` is missing"
             return False
         sighting = (key, meta.size, meta.e_tag)
         if sighting not in self._whole:
             try:
-                self._read(info, key, version)
-            except (CheckpointError, ObjectNotFoundError, ValueError):
+                self._states.manifests.check(info, version)
+            except CheckpointError as error:
+                self.problem = error.message
                 return False
             self._whole.add(sighting)
         return True
@@ -123,13 +129,6 @@ class Verifier:
             return self._reader.store.head(key)
         except ObjectNotFoundError:
             return None
-
-    def _read(self, info: ManifestInfo, key: str, version: int) -> None:
-        if is_our_name(key):
-            verify_manifest(key, self._reader.store.get(key))
-        else:
-            for _ in self._states.manifests.tables([info], version):
-                continue
 
 
 def _manifest_keys(state: StateManifest) -> frozenset[str]:
