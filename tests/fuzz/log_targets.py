@@ -118,7 +118,7 @@ def use_version(data: bytes) -> None:
     for action in actions:
         need(is_inside(getattr(action, "path", "x")), "a path leaves the table")
     need(decode_version(encode_version(actions, compress=True), 1, TABLE) == actions, "it reads back otherwise")
-    need(peek_mark(data, 1, TABLE) == mark_of(actions), "its first line says something else")
+    need(peek_mark(data, 1, TABLE) == mark_of(1, actions), "its first line says something else")
     try:
         whole = gzip.decompress(data) == version_text(WHOLE_VERSION)
     except (OSError, EOFError, zlib.error):

@@ -54,13 +54,15 @@ _KEEPERS_FAULTS = {
 
 
 class Done(msgspec.Struct):
-    """What an actor tried, and what it was told. `told` stays `died` where no answer came."""
+    """What an actor tried, what it was told, and the newest version when it began. `told` stays `died` where no answer
+    came."""
 
     actor: str
     kind: str
     marker: str
     told: str = "died"
     version: int | None = None
+    began_at: int = 0
 
 
 class Seen(msgspec.Struct):
@@ -153,12 +155,13 @@ def writer(world: World, book: Book, name: str, num_operations: int, kinds: Sequ
         for number in range(num_operations):
             kind = world.random.choice(kinds)
             entry = Done(name, kind, str(book.batch(world)) if kind == "stream" else f"{name}-{number}")
+            entry.began_at = max(created.version for created in world.created)
             book.done.append(entry)
             try:
                 entry.version = _operate(world, log, entry)
                 entry.told = "acknowledged"
-            except CommitConflictError:
-                entry.told = "conflict"
+            except CommitConflictError as error:
+                entry.told = "crowded out" if "others were first" in error.message else "conflict"
             except CommitStateUnknownError:
                 entry.told = "unknown"
             except (StorageError, CorruptLogError, TableNotFoundError) as error:
@@ -189,7 +192,7 @@ def _operate(world: World, log: it.TransactionLog, entry: Done) -> int:
     if entry.kind == "replace":
         return _replace(world, log, add)
     if entry.kind == "properties":
-        return log.set_properties({f"note.{entry.marker}": entry.marker})
+        return log.set_properties({f"note.{entry.marker}": entry.marker, "owner": entry.marker})
     if entry.kind == "skip":
         return log.record_skipped_file("bad.split", reason=entry.marker)
     if entry.kind == "mapping":

@@ -19,13 +19,15 @@ from tests.simulator.log_histories import DEATHS, NETWORK
 from tests.simulator.row_histories import OFTEN, RARELY
 
 from indextables.errors import CheckpointWriteError, IndexTablesError, ObjectExistsError
-from indextables.log import commit, operations, replacing
+from indextables.log import commit, conflict, operations, replacing
 from indextables.log.operations import Done
+from indextables.log.replay import VersionFile
 from indextables.log.restoring import MoveHorizon
 from indextables.ops import purge_plan
 from indextables.protocol import file_entry, json_checkpoint, parquet_checkpoint, state_manifest
 from indextables.protocol.names import version_key
 from indextables.split import column_reader, layout, members
+from indextables.state.manifests import ManifestReader
 from indextables.state.retention import Verified
 from indextables.state.verification import Verifier
 from indextables.store import disk
@@ -76,12 +78,22 @@ def _never_there(batch, now):
     """A stream that does not look whether its batch is there."""
 
 
+def _all_or_nothing(start, properties, now):
+    """A change of properties that no other change may stand beside."""
+    return conflict.change_properties(start, properties, now) if start == now else conflict.Conflict("it was changed")
+
+
+def _never(self):
+    """A version file that never looks like the beginning of a table."""
+    return False
+
+
 class Mutation(NamedTuple):
     """A protection, what stands in its place, and the histories that notice."""
 
     place: Any
     name: str
-    instead: Callable
+    instead: Any
     simulate: Callable
     cast: Callable
     faults: dict
@@ -96,6 +108,12 @@ BY_HISTORIES = {
     ),
     "no doubt after an unclear try": Mutation(
         commit.Committer, "__setattr__", _never_doubts, _LOG, log_histories.truncated, _FAILING
+    ),
+    "no look whether a version begins a table": Mutation(
+        VersionFile, "begins_a_table", property(_never), log_histories.simulate_exchanged, log_histories.mixed, {}
+    ),
+    "properties are compared as a whole": Mutation(
+        operations, "change_properties", _all_or_nothing, _LOG, log_histories.mixed, {}
     ),
     "no horizon": Mutation(MoveHorizon, "plan", _never_moves, _ROWS, row_histories.undone, OFTEN),
     "no look above the horizon": Mutation(purge_plan, "_keep_above", _keeps_nothing, _ROWS, row_histories.aged, RARELY),
@@ -209,6 +227,12 @@ BY_TESTS = {
         "verify",
         _believes_every_checkpoint,
         "state/test_clean_up.py::test_a_damaged_state_counts_for_nothing",
+    ),
+    "a clean-up relies on manifests that nobody here can decode": Noticed(
+        ManifestReader,
+        "check",
+        _nothing,
+        "state/test_clean_up.py::test_a_state_that_no_reader_here_can_decode_counts_for_nothing",
     ),
     "a new file is not synced": Noticed(
         disk, "_sync", _nothing, "store/test_local_store.py::test_disk_syncs_what_it_says"

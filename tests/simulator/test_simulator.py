@@ -5,9 +5,24 @@ A failing seed prints its trace. To see one again: `pytest tests/simulator -k "s
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from tests.simulator.actors import PARTITION_COLUMNS, SCHEMA, Book, open_log
-from tests.simulator.log_histories import DEATHS, NETWORK, SCENARIOS, STALE, check, cleaned, contention, mixed, simulate
+from tests.simulator.log_histories import (
+    DEATHS,
+    NETWORK,
+    SCENARIOS,
+    STALE,
+    check,
+    checkpointed,
+    cleaned,
+    contention,
+    contested,
+    mixed,
+    simulate,
+    simulate_exchanged,
+)
 from tests.simulator.world import Archive, World, lineage
 
 from indextables.errors import CorruptLogError
@@ -25,6 +40,14 @@ def test_seeds(scenario: str, share: int, seeds) -> None:
         simulate(seed, cast, faults)
 
 
+def test_version_files_copied_over_others_are_never_taken_for_them() -> None:
+    told: Counter[str] = Counter()
+    for seed in range(24):
+        told += simulate_exchanged(seed, checkpointed if seed % 12 == 0 else mixed, {})
+    assert told["refused"] > 100
+    assert told["right"] > 20
+
+
 def test_one_seed_is_one_run() -> None:
     traces = [simulate(7, mixed, {**NETWORK, **DEATHS})[0].trace for _ in range(2)]
     assert traces[0] == traces[1]
@@ -35,8 +58,9 @@ def test_faults_really_happen() -> None:
     """The runs above are worth nothing if they are all quiet: every fault and every answer has been seen."""
     told, faults = set(), set()
     often = {fault: 3 * probability for fault, probability in {**NETWORK, **DEATHS, **STALE}.items()}
-    for seed in range(60):
-        world, book = simulate(seed, mixed if seed % 2 else cleaned, often)
+    for seed in range(80):
+        cast = contested if seed >= 60 else mixed if seed % 2 else cleaned
+        world, book = simulate(seed, cast, often)
         told |= {entry.told.partition(":")[0] for entry in book.done}
         faults |= {line.partition("[")[2] for line in world.trace if "[" in line}
     assert {"acknowledged", "conflict", "unknown", "died", "failed"} <= told

@@ -5,15 +5,16 @@ The log does not know their formats. It is given a source, and asks it for a sna
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
-from indextables.errors import CheckpointCorruptionError, CheckpointError
+from indextables.errors import CheckpointCorruptionError, CheckpointError, CorruptLogError
 from indextables.log.divergence import check_contains, newest_file_below, versions_near
 from indextables.log.replay import VersionFile
 from indextables.log.segment import Checkpoints, Segment, segment_from, whole_segment
-from indextables.log.snapshot import Snapshot
+from indextables.log.snapshot import NAMELESS, Snapshot
 from indextables.store import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class BaseChoice:
                 return None
             if self.belongs(base, segment) and not _is_mislabelled(base, segment):
                 self._check_contains_versions(base, segment)
-                return base
+                return base if base.txn_id else self._named(base, segment)
             logger.warning("passing over the state of version %d: it stands for another version", base.version)
             candidates = {version: keys for version, keys in candidates.items() if version < base.version}
         return None
@@ -96,6 +97,15 @@ class BaseChoice:
     def is_of_another_writer(self, version: int) -> bool:
         """Whether the state of a version names no transaction, as those of other writers."""
         return self._bases.txn_id_at(version) == ""
+
+    def _named(self, base: Snapshot, segment: Segment) -> Snapshot:
+        """The state of another writer, which does not say what it stands for, with what its version file says."""
+        if base.version == 0 or not segment.covers(base.version):
+            return base
+        try:
+            return dataclasses.replace(base, txn_id=self._mark_at(base.version) or NAMELESS)
+        except CorruptLogError:
+            return base
 
     def _check_contains_versions(self, base: Snapshot, segment: Segment) -> None:
         """Refuse a state of another writer that lacks a version which is there, once for each state."""

@@ -175,7 +175,7 @@ class Committer:
             raise CommitStateUnknownError(
                 f"cannot tell whose version {version} is, because it is damaged: {error.message}", hint=error.hint
             ) from error
-        return mark_of(actions) or "of another writer"
+        return mark_of(version, actions) or "of another writer"
 
     def _look(self, attempt: Attempt, parent: Segment | None) -> tuple[_Verdict, Segment | None]:
         """See where the version stands that was put."""
@@ -229,7 +229,7 @@ class Committer:
     def _own(self, attempt: Attempt) -> ObjectMeta | None:
         """The file of the version, if it is still the one that was put: a clean-up and another ghost may have come."""
         actions = self._actions_at(attempt.version)
-        if actions is None or mark_of(actions) != attempt.mark:
+        if actions is None or mark_of(attempt.version, actions) != attempt.mark:
             return None
         return find_version(self._store, attempt.version)
 

@@ -149,12 +149,12 @@ class DropPartitions:
 
 @dataclasses.dataclass(frozen=True)
 class ChangeMetadata:
-    """Set table properties; None takes one away. Only what others change while it is committed is concurrent."""
+    """Set table properties; None takes one away. Only what others change while it is committed is concurrent, so the
+    head that it starts from was read just before."""
 
     properties: Mapping[str, str | None]
     name: str = "SET PROPERTIES"
     needs_files: bool = False
-    begins_at_newest = True
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
         changed = change_properties(start.metadata, self.properties, now.metadata)

@@ -30,13 +30,14 @@ from indextables.log.replay import (
     BrokenChainError,
     VersionFile,
     advance,
+    check_chain,
     fold,
     head_of,
     newest_definitions,
 )
 from indextables.log.restoring import refuse_purged
 from indextables.log.segment import Segment, find_version, grow_segment, reachable_text, version_files
-from indextables.log.snapshot import Head, Snapshot
+from indextables.log.snapshot import NAMELESS, Head, Snapshot
 from indextables.log.versions import VersionReader
 from indextables.log.walk_back import walk_back
 from indextables.protocol.actions import Metadata, Protocol
@@ -361,12 +362,15 @@ class LogReader:
         if not (segment.covers(wanted) and segment.covers(wanted + 1)):
             return
         try:
-            follower = self.read_version(wanted + 1).info
+            follower = self.read_version(wanted + 1)
         except CorruptLogError:
             return
-        own = self.mark_at(wanted)
-        if follower is not None and follower.parent_txn_id not in (None, own):
-            raise self._unreachable(segment, wanted)
+        if follower.info is None:
+            return
+        try:
+            check_chain(wanted, self.mark_at(wanted) or NAMELESS, follower)
+        except BrokenChainError as error:
+            raise self._unreachable(segment, wanted) from error
 
     def _chosen_base(self, segment: Segment, wanted: int) -> Snapshot | None:
         """A snapshot to fold on; None where there is none, or replay is asked for and every version is there."""

@@ -15,12 +15,12 @@ import msgspec
 from indextables.errors import CorruptLogError
 from indextables.log.files import LiveFiles
 from indextables.log.metrics import REPLAY
-from indextables.log.snapshot import Head, Snapshot, mark_at
+from indextables.log.snapshot import NAMELESS, Head, Snapshot, mark_at
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.doc_mapping import registry_of
-from indextables.protocol.features import LEGACY_PROTOCOL
+from indextables.protocol.features import LEGACY_PROTOCOL, highest
 from indextables.protocol.file_table import AddedFile
-from indextables.protocol.version_file import commit_info
+from indextables.protocol.version_file import commit_info, mark_of
 
 
 class VersionFile(NamedTuple):
@@ -33,6 +33,24 @@ class VersionFile(NamedTuple):
     @property
     def info(self) -> CommitInfo | None:
         return commit_info(self.actions)
+
+    @property
+    def txn_id(self) -> str | None:
+        """Transaction that the file names; `NAMELESS` if its writer left none, None for version 0, which has none."""
+        info = self.info
+        if info is not None:
+            return info.txn_id
+        return None if self.version == 0 else NAMELESS
+
+    @property
+    def mark(self) -> str:
+        """Name by which the next version must know this one; `NAMELESS` if it has none."""
+        return mark_of(self.version, self.actions) or NAMELESS
+
+    @property
+    def begins_a_table(self) -> bool:
+        """Whether the file holds what version 0 holds: a protocol and a metadata action, and nothing else."""
+        return sorted(type(action).__name__ for action in self.actions) == ["Metadata", "Protocol"]
 
 
 def recorded_time_ms(version: int, actions: Sequence[Action]) -> int | None:
@@ -56,30 +74,42 @@ def advance(head: Head, versions: Sequence[VersionFile]) -> Head:
     """The head after `versions`, without looking at their files."""
     for file in versions:
         metadata, protocol = newest_definitions(file.actions)
-        info = file.info
-        check_chain(head.version, head.mark, file)
+        check_chain(head.version, head.mark, file, head.protocol)
         head = Head(
             version=file.version,
             timestamp_ms=max(head.timestamp_ms, file.timestamp_ms),
-            txn_id=info.txn_id if info else None,
+            txn_id=file.txn_id,
             protocol=protocol or head.protocol,
             metadata=metadata or head.metadata,
         )
     return head
 
 
-def check_chain(version: int, mark: str | None, file: VersionFile) -> None:
-    """Refuse a version that does not stand on the one before it: a ghost took the place of one that was cleaned up.
+def check_chain(version: int, mark: str | None, file: VersionFile, protocol: Protocol | None = None) -> None:
+    """Refuse a version that does not stand on the one before it: another file took the place of one of the two.
 
-    Versions of writers that name no parent, or on such ones, cannot be checked.
+    A version with a commit line names the version before it, unless that one is `NAMELESS`. Versions of other writers
+    have no commit line and are taken as they come, but for one: the beginning of a table is no later version of it. A
+    protocol that is higher than the one in force is an upgrade. `mark` is None where the version before is not known.
     """
     info = file.info
-    if info is None or info.parent_txn_id is None or mark is None or info.parent_txn_id == mark:
-        return
-    raise BrokenChainError(
-        f"cannot read version {file.version} because it stands on another version {version} than the one that is there",
-        hint="another file has taken its place; `REPAIR INDEXFILES TRANSACTION LOG` writes a clean log",
-    )
+    if info is not None:
+        stands = mark is None or (info.parent_txn_id or NAMELESS) == mark
+        why = f"it stands on another version {version} than the one that is there"
+    else:
+        stands = not file.begins_a_table or (protocol is not None and _raises(protocol, file))
+        why = f"it begins a table, as version 0 does, and names no version {version} that it stands on"
+    if not stands:
+        raise BrokenChainError(
+            f"cannot read version {file.version} because {why}",
+            hint="another file has taken its place; `REPAIR INDEXFILES TRANSACTION LOG` writes a clean log",
+        )
+
+
+def _raises(protocol: Protocol, file: VersionFile) -> bool:
+    """Whether a version asks for more than the protocol in force."""
+    wanted = newest_definitions(file.actions)[1]
+    return wanted is not None and highest(protocol, wanted) != highest(protocol, protocol)
 
 
 class BrokenChainError(CorruptLogError):
@@ -128,12 +158,12 @@ class _State:
         self.added: dict[str, AddedFile] = {}
 
     def apply(self, file: VersionFile) -> None:
-        info = file.info
         if self.metadata is not None:
-            check_chain(self.version, mark_at(self.version, self.txn_id, self.metadata), file)
+            mark = mark_at(self.version, self.txn_id, self.metadata)
+            check_chain(self.version, mark, file, self.protocol or LEGACY_PROTOCOL)
         self.version = file.version
         self.timestamp_ms = max(self.timestamp_ms, file.timestamp_ms)
-        self.txn_id = info.txn_id if info else None
+        self.txn_id = file.txn_id
         for action in file.actions:
             match action:
                 case Add():

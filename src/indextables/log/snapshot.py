@@ -17,10 +17,16 @@ from indextables.protocol.actions import Metadata, Protocol, Skip
 from indextables.protocol.doc_mapping import registry_of, restore_doc_mappings
 from indextables.protocol.schema import schema_from_json
 
+NAMELESS = ""
+"""The transaction id of a version whose file names none: another writer's."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """What a commit needs to know of the newest version: never the files."""
+    """What a commit needs to know of the newest version: never the files.
+
+    `txn_id` is `NAMELESS` where the version file is known to name no transaction, and None where the file is not known.
+    """
 
     version: int
     timestamp_ms: int
@@ -30,7 +36,7 @@ class Head:
 
     @property
     def mark(self) -> str | None:
-        """By what the next version knows this one, if it can."""
+        """Name by which the next version knows this one; `NAMELESS` if it has none, None if that is not known."""
         return mark_at(self.version, self.txn_id, self.metadata)
 
     @property

@@ -96,15 +96,10 @@ class Transaction:
         return self._put(segment, now, answer, VersionFile(now.version + 1, (info, *actions), timestamp_ms))
 
     def _newest(self) -> tuple[Segment, Head]:
-        """What stands now. The first attempt trusts what is known: if that is old, the put loses and says so.
-
-        An operation that compares the start with the newest version begins at the newest: a handle that stayed behind
-        has met no concurrent writer.
-        """
+        """What stands now. The first attempt trusts what is known: if that is old, the put loses and says so."""
         if self.operation.needs_files:
             return self.reader.newest_snapshot()
-        trusts = self._attempts == 1 and not getattr(self.operation, "begins_at_newest", False)
-        if trusts and (known := self.reader.known_head()) is not None:
+        if self._attempts == 1 and (known := self.reader.known_head()) is not None:
             return known
         return self.reader.head()
 

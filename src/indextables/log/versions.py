@@ -50,7 +50,7 @@ class VersionReader:
         """By what the next version knows this one, if it can; without decoding all of it."""
         cached: VersionFile | None = self._cache.versions.get(version)
         if cached is not None:
-            return mark_of(cached.actions)
+            return mark_of(version, cached.actions)
         return peek_mark(self._get(version), version, self._store.location)
 
     def _get(self, version: int) -> bytes:

@@ -25,7 +25,6 @@ from indextables.log.time_travel import version_at
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.file_table import FILES_SCHEMA, AddedFile, files_table
 from indextables.protocol.horizon import horizon_of
-from indextables.protocol.version_file import mark_of
 from indextables.transaction_log import TransactionLog
 
 FAIL, IGNORE, SKIP = "fail", "ignore", "skip"
@@ -165,8 +164,10 @@ class AddedRows:
         has_follower = versions.stop <= newest
         files = self._log.reader.read_versions(range(versions.start, versions.stop + has_follower))
         for file, follower in itertools.pairwise(files):
+            if follower.info is None:
+                continue
             try:
-                check_chain(file.version, mark_of(file.actions), follower)
+                check_chain(file.version, file.mark, follower)
             except BrokenChainError as error:
                 raise self._gone(file.version) from error
         return files[: len(versions)]

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from indextables.errors import CheckpointError, ConfigError, CorruptLogError, ObjectNotFoundError
-from indextables.log.replay import BrokenChainError, VersionFile, check_chain, fold, newest_definitions
+from indextables.log.replay import BrokenChainError, VersionFile, advance, check_chain, fold, newest_definitions
 from indextables.log.segment import find_version
-from indextables.log.snapshot import Snapshot, mark_at
+from indextables.log.snapshot import Head, Snapshot
 from indextables.ops.check_checkpoints import CheckpointReader
 from indextables.ops.snapshot_differences import snapshot_differences
 from indextables.protocol.actions import Add, Remove
@@ -118,8 +118,8 @@ class _LogCheck:
             self._restart()
             return
         try:
-            if before is not None and before.version == version - 1:
-                check_chain(before.version, mark_of(before.actions), file)
+            if before is not None and before.version == version - 1 and file.info is not None:
+                check_chain(before.version, before.mark, file)
             self._replay.add(file)
         except BrokenChainError as error:
             # A writer that slept and died may leave a version where one was cleaned up, below the oldest checkpoint.
@@ -158,7 +158,7 @@ class _LogCheck:
             return version < max(self._listing.versions, default=-1)
         if self._last is None:
             return True
-        return mark_of(self._last.actions) in (None, snapshot.txn_id)
+        return mark_of(version, self._last.actions) in (None, snapshot.txn_id)
 
     def _note_files(self, version: int, file: VersionFile | None) -> None:
         """Note the files of a version that can be read: all of them at first, then what each version changes."""
@@ -226,6 +226,7 @@ class _Replay:
 
     def __init__(self, base: Snapshot | None = None) -> None:
         self._base = base
+        self._head: Head | None = base
         self._pending: list[VersionFile] = []
 
     @property
@@ -235,9 +236,7 @@ class _Replay:
         return None if self._base is None else self._base.version
 
     def add(self, file: VersionFile) -> None:
-        if not self._pending and self._base is not None:
-            base = self._base
-            check_chain(base.version, mark_at(base.version, base.txn_id, base.metadata), file)
+        self._head = fold(None, [file]) if self._head is None else advance(self._head, [file])
         self._pending.append(file)
         if len(self._pending) >= _VERSIONS_AT_ONCE:
             self.snapshot()

@@ -112,17 +112,17 @@ def commit_info(actions: Sequence[Action]) -> CommitInfo | None:
     return None
 
 
-def mark_of(actions: Sequence[Action]) -> str | None:
-    """The transaction id of a version, or the metadata's id of version 0."""
+def mark_of(version: int, actions: Sequence[Action]) -> str | None:
+    """Transaction id of a version, None if its writer left none; of version 0, the id in its metadata."""
+    if version == 0:
+        return next((action.id for action in actions if isinstance(action, Metadata)), None)
     info = commit_info(actions)
-    if info is not None:
-        return info.txn_id
-    return next((action.id for action in actions if isinstance(action, Metadata)), None)
+    return None if info is None else info.txn_id
 
 
 def peek_mark(data: bytes, version: int, table: Location) -> str | None:
     """The mark of a version file, from its first line where that is enough: a version may hold many thousands."""
-    line = _first_line(data)
+    line = _first_line(data) if version > 0 else None
     if line is not None:
         try:
             action = _decode_line(line, table)
@@ -130,7 +130,7 @@ def peek_mark(data: bytes, version: int, table: Location) -> str | None:
             _refuse(version, f"line 1{bad}")
         if isinstance(action, CommitInfo):
             return action.txn_id
-    return mark_of(decode_version(data, version, table))
+    return mark_of(version, decode_version(data, version, table))
 
 
 def _first_line(data: bytes) -> bytes | None:

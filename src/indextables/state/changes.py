@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -49,7 +50,7 @@ class Kept(NamedTuple):
 
 def changes_since(base: StateManifest, versions: Sequence[VersionFile]) -> Changes:
     """What the versions after a state changed; `DamagedBaseError` where they do not stand on its version."""
-    _check_follows(base, versions[0])
+    _check_follow(base, versions)
     added: dict[str, AddedFile] = {}
     removed: set[str] = set()
     written: dict[str, str] = {}
@@ -103,12 +104,14 @@ def sum_of_sizes(files: pa.Table) -> int:
     return int(pc.sum(files["size"], min_count=0).as_py())
 
 
-def _check_follows(base: StateManifest, file: VersionFile) -> None:
-    """The state may be what an earlier table at this place has left."""
+def _check_follow(base: StateManifest, versions: Sequence[VersionFile]) -> None:
+    """Refuse to build on a state that an earlier table at this place has left, or on versions that were exchanged."""
     txn_id = base.version_txn_id
     mark = txn_id if base.metadata is None else mark_at(base.state_version, txn_id, base.metadata)
     try:
-        check_chain(base.state_version, mark, file)
+        check_chain(base.state_version, mark, versions[0], base.protocol)
+        for before, file in itertools.pairwise(versions):
+            check_chain(before.version, before.mark, file, base.protocol)
     except BrokenChainError as error:
         raise DamagedBaseError(error.message, version=base.state_version) from error
 

@@ -104,7 +104,7 @@ def _content(snapshot: Snapshot) -> CheckpointContent:
     return CheckpointContent(
         version=snapshot.version,
         timestamp_ms=snapshot.timestamp_ms,
-        txn_id=snapshot.txn_id,
+        txn_id=snapshot.txn_id or None,
         protocol=snapshot.protocol,
         metadata=snapshot.metadata,
         files=snapshot.files,

@@ -206,7 +206,7 @@ class StateWriter:
             skips=dict(snapshot.skips),
             transactions=dict(snapshot.transactions),
             version_timestamp=snapshot.timestamp_ms,
-            version_txn_id=snapshot.txn_id,
+            version_txn_id=snapshot.txn_id or None,
         )
 
     def _put(self, built: _Built, snapshot: Snapshot) -> WrittenCheckpoint:
