@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import json
 
 import msgspec
@@ -30,6 +31,9 @@ PROTOCOL, METADATA, ADD, SKIP = (
 )
 
 
+ADD_LINES = [{"add": ADD}]
+
+
 def written(content: CheckpointContent, max_bytes: int = 1 << 30) -> dict[str, bytes]:
     return dict(encode_json_checkpoint(content, max_bytes=max_bytes, checkpoint_id="ab-1"))
 
@@ -54,27 +58,55 @@ def test_round_trip(content, max_bytes):
     assert read(files) == content
 
 
-def test_one_object_as_others_read_it():
+def lines_of(data: bytes) -> list[dict]:
+    return [json.loads(line) for line in gzip.decompress(data).splitlines()]
+
+
+def as_the_original_reads(line: dict) -> tuple[str, dict]:
+    """One action of a line by its name; a line without one is refused, as are fields that are not known."""
+    kind = next(name for name in ("protocol", "metaData", "add", "remove", "mergeskip") if name in line)
+    return kind, line[kind]
+
+
+def test_lines_as_the_original_reads_them():
     (data,) = written(example_content()).values()
-    found = json.loads(gzip.decompress(data))
-    assert found["metaData"] == METADATA
-    assert found["protocol"] == PROTOCOL
-    assert found["mergeskip"] == [SKIP]
-    assert found["add"][0] == {**ADD, "addedAtVersion": 0, "addedAtTimestamp": 1_700_000_000_000}
+    found = [as_the_original_reads(line) for line in lines_of(data)]
+    assert [kind for kind, _ in found[:3]] == ["protocol", "metaData", "mergeskip"]
+    assert [fields for _, fields in found[:4]] == [PROTOCOL, METADATA, SKIP, ADD]
+    assert lines_of(data)[3] == {"add": ADD, "addedAtVersion": 0, "addedAtTimestamp": 1_700_000_000_000}
+    assert {kind for kind, _ in found[3:]} == {"add"}
 
 
 def test_parts_and_their_manifest():
     files = written(example_content(20), max_bytes=1000)
     *parts, manifest = files
     assert len(parts) > 3
-    assert parts[0] == f"_transaction_log/{VERSION:020d}.checkpoint.ab-1.00001.json"
-    found = json.loads(gzip.decompress(files[manifest]))
-    assert found["version"] == VERSION
-    assert found["checkpointId"] == "ab-1"
-    assert found["numActions"] == 23
-    assert [f"_transaction_log/{part['path']}" for part in found["parts"]] == parts
+    digest = hashlib.sha256(files[parts[0]]).hexdigest()[:32]
+    assert parts[0] == f"_transaction_log/{VERSION:020d}.checkpoint.ab-1_{digest}.00001.json"
+    found = json.loads(files[manifest])
+    assert found.pop("createdTime") == example_content().timestamp_ms
+    names = [part.removeprefix("_transaction_log/") for part in parts]
+    assert found == {"version": VERSION, "checkpointId": "ab-1", "parts": names, "format": "json"}
     assert all(len(gzip.decompress(files[part])) <= 1000 for part in parts[1:])
+    kinds = [as_the_original_reads(line)[0] for part in parts for line in lines_of(files[part])]
+    assert kinds == ["protocol", "metaData", "mergeskip", *["add"] * 20]
     assert read(files) == example_content(20)
+
+
+def test_no_flipped_bit_of_a_manifest_of_parts_changes_what_is_read():
+    files = written(example_content(3), max_bytes=1000)
+    for damaged in flips(files[KEY]):
+        with contextlib.suppress(CheckpointCorruptionError, KeyError):
+            assert read({**files, KEY: damaged}) == example_content(3)
+
+
+def test_what_this_library_wrote_before_is_read():
+    content = example_content()
+    adds = [{**line["add"], "addedAtVersion": 0, "addedAtTimestamp": 1_700_000_000_000} for line in ADD_LINES]
+    found = decode({"version": VERSION, "metaData": METADATA, "add": adds, "mergeskip": [SKIP]}, gzip.compress)
+    assert found.files.num_rows == len(adds)
+    assert found.metadata == content.metadata
+    assert found.files["added_at_version"].to_pylist() == [0]
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda data: b"\x01\x01" + gzip.compress(data)])

@@ -55,7 +55,8 @@ def remove_versions(url: str, below: int) -> None:
 def test_everything_survives_in_every_format(url, kind, size) -> None:
     before = it.TransactionLog(url).snapshot()
     hint = handle(url, **{"state.format": kind, "checkpoint.maxFileSize": size}).checkpoint()
-    assert (hint.version, hint.format, hint.num_files, hint.size) == (3, HINT_FORMATS[kind], 20, 20)
+    named = "json-multipart" if (kind, size) == ("json", "500") else HINT_FORMATS[kind]
+    assert (hint.version, hint.format, hint.num_files, hint.size) == (3, named, 20, 20)
     assert hint.size_in_bytes == before.total_bytes
     in_parts = kind != "avro" and size == "500"
     assert ((hint.parts or 1) > 1) == in_parts

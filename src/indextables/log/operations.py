@@ -18,7 +18,13 @@ from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol import features
 from indextables.protocol.actions import Action, Add, Metadata, Remove
 from indextables.protocol.actions import Protocol as ProtocolAction
-from indextables.protocol.doc_mapping import REGISTRY_PREFIX, deduplicate, used_references
+from indextables.protocol.doc_mapping import (
+    REGISTRY_PREFIX,
+    deduplicate,
+    registry_of,
+    used_references,
+    with_inline_mappings,
+)
 from indextables.protocol.paths import WRITTEN_PATH_TAG
 
 
@@ -211,7 +217,12 @@ class Renormalize:
 
 
 def with_mappings(adds: Sequence[Add], now: Head) -> list[Action]:
-    """The adds by reference to their doc mappings, behind a metadata action where a mapping is new to the table."""
+    """The adds by reference to their doc mappings, behind a metadata action where a mapping is new to the table.
+
+    Readers of tables below protocol 3 know no references: there each add carries its mapping.
+    """
+    if now.protocol.min_reader_version < features.REFERENCES_VERSION:
+        return [*with_inline_mappings(adds, registry_of(now.metadata.configuration))]
     slim, entries = deduplicate(adds)
     known = now.metadata.configuration
     new = {key: value for key, value in entries.items() if key not in known}

@@ -68,7 +68,7 @@ class CheckpointFold:
             found = fields.get(kind)
             if found is None:
                 continue
-            actions = found if isinstance(found, list) else [found]
+            actions = found if isinstance(found, list) else [_with_version(found, fields)]
             self.num_actions += len(actions)
             for action in actions:
                 take(action)
@@ -126,3 +126,9 @@ class CheckpointFold:
             self._txn_id = extras.version_txn_id
         if extras.transactions is not None:
             self._transactions = transactions_of(extras.transactions)
+
+
+def _with_version(action: Any, fields: Mapping[str, Any]) -> Any:
+    """The action with the version and the time that stand beside it, which other writers do not know."""
+    beside = {name: fields[name] for name in ("addedAtVersion", "addedAtTimestamp") if name in fields}
+    return {**action, **beside} if beside and isinstance(action, dict) else action

@@ -70,6 +70,16 @@ def deduplicate(adds: Sequence[Add]) -> tuple[list[Add], dict[str, str]]:
     return slim, entries
 
 
+def with_inline_mappings(adds: Sequence[Add], registry: Mapping[str, str]) -> list[Add]:
+    """Adds that carry their mappings. A reference that leads nowhere stays."""
+    inline: list[Add] = []
+    for add in adds:
+        text = add.doc_mapping_json or registry.get(add.doc_mapping_ref or "")
+        reference = None if text is not None else add.doc_mapping_ref
+        inline.append(msgspec.structs.replace(add, doc_mapping_json=text, doc_mapping_ref=reference))
+    return inline
+
+
 def used_references(tables: Iterable[pa.Table]) -> set[str]:
     """The references to doc mappings that some files hold, gathered part by part."""
     found: set[str | None] = set()

@@ -6,6 +6,9 @@ from indextables.errors import ProtocolError
 from indextables.protocol.actions import Protocol
 
 READER_VERSION = 4
+REFERENCES_VERSION = 3
+"""The reader version from which on adds may name a doc mapping by its hash alone."""
+
 WRITER_VERSION = 4
 KNOWN_FEATURES = frozenset(
     {

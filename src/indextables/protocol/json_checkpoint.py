@@ -1,7 +1,11 @@
-"""JSON checkpoints: a table at one version as one object, or in parts under a manifest that names them.
+"""JSON checkpoints: a table at one version as JSON lines, or in parts under a manifest that names them.
+
+Written is what other engines read. They take one action of each line by its name, refuse lines without one, and refuse
+fields of an action or of the manifest that they do not know. So whatever is ours alone stands beside an action: the
+version of an add, and on the first line what a checkpoint says of itself.
 
 Read are one object and JSON lines, plain and gzip; paths are relative to the table afterwards. Gzip has a checksum, and
-our parts have a hash in the manifest, which is held against their bytes before they are decoded.
+the name of each part of ours ends with a hash of its bytes, which are held against it before they are decoded.
 """
 
 from __future__ import annotations
@@ -33,6 +37,8 @@ from indextables.store.url import Location
 
 _ROWS_AT_ONCE = 4096
 _MAX_PARTS = 100_000
+_HASH_LENGTH = 32
+_HASH_IN_NAME = re.compile(rf"_([0-9a-f]{{{_HASH_LENGTH}}})\.[0-9]+\.json$")
 
 
 class JsonFile(NamedTuple):
@@ -43,7 +49,7 @@ class JsonFile(NamedTuple):
 
 
 class JsonPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part: its key from the table root, and its hash where the writer left one."""
+    """A part: its key from the table root, and its hash, or the start of it, where the writer left one."""
 
     key: str
     sha256: str | None = None
@@ -56,6 +62,7 @@ class JsonParts(msgspec.Struct, frozen=True, kw_only=True):
     num_actions: int | None
     parts: tuple[JsonPart, ...]
     fields: dict[str, Any]
+    checkpoint_id: str | None = None
 
 
 class _WireParts(msgspec.Struct, frozen=True, rename="camel"):
@@ -78,21 +85,18 @@ def json_checkpoint_key(version: int) -> str:
 def encode_json_checkpoint(content: CheckpointContent, *, max_bytes: int, checkpoint_id: str) -> Iterator[JsonFile]:
     """The files of a checkpoint, in the order in which they are to be written.
 
-    One object if its text has at most `max_bytes`; else parts of that size, and last the manifest that names them.
+    One file if its text has at most `max_bytes`; else parts of that size, and last the manifest that names them.
     """
-    head = _encode({"version": content.version, **_definitions(content), **_extras(content)})
-    skips = [_encode(skip) for skip in content.skips.values()]
-    adds = _add_texts(content.files)
+    lines = _lines(content)
     taken: list[bytes] = []
-    size = len(head) + sum(map(len, skips))
-    for text in adds:
-        taken.append(text)
-        size += len(text) + 1
-        if size > max_bytes:
-            yield from _encode_parts(content, itertools.chain(taken, adds), max_bytes, checkpoint_id)
+    size = 0
+    for line in lines:
+        taken.append(line)
+        size += len(line) + 1
+        if size > max_bytes and len(taken) > 1:
+            yield from _encode_parts(content, itertools.chain(taken, lines), max_bytes, checkpoint_id)
             return
-    body = head[:-1] + b',"mergeskip":[' + b",".join(skips) + b'],"add":[' + b",".join(taken) + b"]}"
-    yield JsonFile(json_checkpoint_key(content.version), gzip_text(body))
+    yield JsonFile(json_checkpoint_key(content.version), gzip_text(b"".join(line + b"\n" for line in taken)))
 
 
 def decode_json_checkpoint(data: bytes, key: str, table: Location) -> CheckpointContent | JsonParts:
@@ -116,8 +120,8 @@ def join_json_parts(manifest: JsonParts, parts: Iterable[bytes], table: Location
     fold = CheckpointFold(manifest.version, table)
     for part, data in zip(manifest.parts, parts, strict=True):
         try:
-            if part.sha256 is not None and hashlib.sha256(data).hexdigest() != part.sha256:
-                raise ValueError("its bytes do not fit the hash in the manifest")
+            if part.sha256 is not None and not hashlib.sha256(data).hexdigest().startswith(part.sha256):
+                raise ValueError("its bytes do not fit the hash in its name or in the manifest")
             for fields in _objects(plain_text(data)):
                 fold.apply(fields)
         except ValueError as error:
@@ -131,9 +135,16 @@ def join_json_parts(manifest: JsonParts, parts: Iterable[bytes], table: Location
         _refuse(json_checkpoint_key(manifest.version), error)
 
 
-def _definitions(content: CheckpointContent) -> dict[str, Any]:
+def _lines(content: CheckpointContent) -> Iterator[bytes]:
+    """An action a line; the first holds what the checkpoint says of itself too."""
     found = {"protocol": content.protocol, "metaData": content.metadata}
-    return {name: value for name, value in found.items() if value is not None}
+    extras = {"version": content.version, **_extras(content)}
+    for name, value in found.items():
+        if value is not None:
+            yield _encode({name: value, **extras})
+            extras = {}
+    yield from (_encode({"mergeskip": skip}) for skip in content.skips.values())
+    yield from _add_texts(content.files)
 
 
 def _extras(content: CheckpointContent) -> dict[str, Any]:
@@ -153,36 +164,32 @@ def _add_texts(files: pa.Table) -> Iterator[bytes]:
 
 
 def _encode_add(add: Add, version: int, timestamp_ms: int) -> bytes:
-    return _encode(with_written_path(add))[:-1] + b',"addedAtVersion":%d,"addedAtTimestamp":%d}' % (
-        version,
-        timestamp_ms,
-    )
+    text = _encode(with_written_path(add))
+    return b'{"add":%b,"addedAtVersion":%d,"addedAtTimestamp":%d}' % (text, version, timestamp_ms)
 
 
 def _encode_parts(
-    content: CheckpointContent, adds: Iterable[bytes], max_bytes: int, checkpoint_id: str
+    content: CheckpointContent, lines: Iterable[bytes], max_bytes: int, checkpoint_id: str
 ) -> Iterator[JsonFile]:
-    """Parts of JSON lines, and the manifest of them."""
-    head = [_encode({name: value}) for name, value in _definitions(content).items()]
-    skips = [_encode({"mergeskip": skip}) for skip in content.skips.values()]
-    lines = itertools.chain(head, skips, (b'{"add":%b}' % text for text in adds))
-    parts: list[dict[str, Any]] = []
-    num_actions = 0
+    """Parts of JSON lines, and the manifest of them, which is plain text."""
+    names: list[str] = []
     for number, part in enumerate(_pack(lines, max_bytes), start=1):
-        key = _part_key(content.version, checkpoint_id, number)
         data = gzip_text(b"".join(part))
-        name = key.removeprefix(f"{LOG_DIRECTORY}/")
-        parts.append({"path": name, "numActions": len(part), "sha256": hashlib.sha256(data).hexdigest()})
-        num_actions += len(part)
+        key = _part_key(content.version, f"{checkpoint_id}_{_hash(data)}", number)
+        names.append(key.removeprefix(f"{LOG_DIRECTORY}/"))
         yield JsonFile(key, data)
     manifest = {
         "version": content.version,
         "checkpointId": checkpoint_id,
-        "numActions": num_actions,
-        "parts": parts,
-        **_extras(content),
+        "parts": names,
+        "createdTime": content.timestamp_ms or 0,
+        "format": "json",
     }
-    yield JsonFile(json_checkpoint_key(content.version), gzip_text(_encode(manifest)))
+    yield JsonFile(json_checkpoint_key(content.version), _encode(manifest))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:_HASH_LENGTH]
 
 
 def _pack(lines: Iterable[bytes], max_bytes: int) -> Iterator[list[bytes]]:
@@ -236,7 +243,13 @@ def _parts(fields: Mapping[str, Any], version: int) -> JsonParts:
         raise ValueError(f"it has {len(named)} parts")
     extras = {name: fields.get(name) for name in ("transactions", "versionTimestamp", "versionTxnId")}
     parts = tuple(_part(each, version, wire.checkpoint_id) for each in named)
-    return JsonParts(version=version, num_actions=wire.num_actions, parts=parts, fields=extras)
+    return JsonParts(
+        version=version,
+        num_actions=wire.num_actions,
+        parts=parts,
+        fields=extras,
+        checkpoint_id=wire.checkpoint_id,
+    )
 
 
 def _part(named: Any, version: int, checkpoint_id: str | None) -> JsonPart:
@@ -250,7 +263,8 @@ def _part(named: Any, version: int, checkpoint_id: str | None) -> JsonPart:
     name = wire.path.removeprefix(f"{LOG_DIRECTORY}/")
     if not re.fullmatch(rf"{version:020d}\.checkpoint\.[0-9A-Za-z_-]+\.[0-9]+\.json", name):
         raise ValueError(f"its part `{name[:200]}` has no name of a part")
-    return JsonPart(key=f"{LOG_DIRECTORY}/{name}", sha256=wire.sha256)
+    in_name = _HASH_IN_NAME.search(name)
+    return JsonPart(key=f"{LOG_DIRECTORY}/{name}", sha256=wire.sha256 or (in_name[1] if in_name else None))
 
 
 def _encode(value: Any) -> bytes:

@@ -49,7 +49,7 @@ _BEFORE_HASH = avro_container.encode_header({_HASH_KEY: _NO_HASH, "": b"", " ": 
 
 
 class ManifestInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One manifest of a state. A count of live entries below zero is an unknown one."""
+    """One manifest of a state. A count of live or dead entries below zero is an unknown one."""
 
     path: str
     num_entries: int
@@ -91,7 +91,7 @@ class _WireInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     min_added_at_version: Long
     max_added_at_version: Long
     partition_bounds: dict[str, _Bounds] | None = None
-    tombstone_count: Count = 0
+    tombstone_count: Long = 0
     live_entry_count: Long = -1
 
 

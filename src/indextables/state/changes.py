@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,7 @@ from indextables.log.snapshot import mark_at
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.file_table import AddedFile
 from indextables.protocol.paths import WRITTEN_PATH_TAG
-from indextables.protocol.state_manifest import StateManifest
+from indextables.protocol.state_manifest import ManifestInfo, StateManifest
 from indextables.state.manifests import ManifestReader, StateFiles
 
 
@@ -41,11 +42,22 @@ NO_CHANGES = Changes({})
 
 
 class Kept(NamedTuple):
-    """What stays of a state: how many files of how many bytes, and which of its paths are dead now."""
+    """What stays of a state: how many files of how many bytes, and which of its paths are dead now. `live` counts the
+    live entries of each of its manifests; None where they were not read."""
 
     num_files: int
     total_bytes: int
     dead: frozenset[str]
+    live: tuple[int, ...] | None = None
+
+    def counted(self, base: StateManifest) -> list[ManifestInfo]:
+        """The manifests of the state with the numbers of their live and dead entries, -1 where that is not known."""
+        if self.live is None:
+            infos = base.manifests
+            known = [info.num_entries for info in infos] if not base.tombstones else _live_counts(base)
+        else:
+            infos, known = base.manifests, list(self.live)
+        return [_counted(info, live) for info, live in zip(infos, known, strict=True)]
 
 
 def changes_since(base: StateManifest, versions: Sequence[VersionFile]) -> Changes:
@@ -85,6 +97,7 @@ def kept_of(base: StateManifest, changes: Changes, manifests: ManifestReader) ->
     dead: set[str] = set()
     if is_counted and not len(sought):
         return Kept(num_files, total_bytes, frozenset())
+    live: list[int] = []
     for table in StateFiles(base, manifests).tables(columns=["path", "size"]):
         if not is_counted:
             num_files += table.num_rows
@@ -94,9 +107,22 @@ def kept_of(base: StateManifest, changes: Changes, manifests: ManifestReader) ->
         if not changes.added.keys().isdisjoint(paths):
             return None
         dead.update(paths)
+        live.append(table.num_rows - found.num_rows)
         num_files -= found.num_rows
         total_bytes -= sum_of_sizes(found)
-    return Kept(num_files, total_bytes, frozenset(dead))
+    return Kept(num_files, total_bytes, frozenset(dead), tuple(live))
+
+
+def _live_counts(base: StateManifest) -> list[int]:
+    """The live entries of each manifest as the state has them, where they add up."""
+    counts = [info.live_entry_count for info in base.manifests]
+    adds_up = min(counts, default=0) >= 0 and sum(counts) == base.num_files
+    return counts if adds_up else [-1] * len(counts)
+
+
+def _counted(info: ManifestInfo, live: int) -> ManifestInfo:
+    dead = info.num_entries - live if live >= 0 else -1
+    return msgspec.structs.replace(info, live_entry_count=live, tombstone_count=dead)
 
 
 def sum_of_sizes(files: pa.Table) -> int:

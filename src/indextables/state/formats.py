@@ -11,6 +11,9 @@ from indextables.protocol.names import state_keys
 
 Format = Literal["avro-state", "parquet", "json"]
 
+JSON_IN_PARTS = "json-multipart"
+"""What `_last_checkpoint` calls a JSON checkpoint that stands in parts."""
+
 OLDER: tuple[Format, ...] = ("parquet", "json")
 _PREFERRED: tuple[Format, ...] = ("avro-state", *OLDER)
 
@@ -24,7 +27,8 @@ def formats_of(version: int, keys: Iterable[str], hint: LastCheckpoint | None = 
     order = sorted(found, key=_PREFERRED.index)
     if hint is not None and hint.version == version:
         # The oldest writers knew JSON alone and did not name it.
-        order.sort(key=lambda name: name != (hint.format or "json"))
+        named = "json" if hint.format in (None, JSON_IN_PARTS) else hint.format
+        order.sort(key=lambda name: name != named)
     return {name: found[name] for name in order}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from indextables.errors import CheckpointCorruptionError, ObjectNotFoundError
 from indextables.log.files import LiveFiles, TableSource
@@ -26,6 +27,21 @@ def read_older(store: ObjectStore, version: int, kind: Format, keys: Sequence[st
         return _snapshot(_read_json(store, keys[0]))
     files = {key: store.get(key) for key in keys}
     return _snapshot(decode_parquet_checkpoint(files, store.location, _sidecar(store, parquet_sidecar_key(version))))
+
+
+class Parts(NamedTuple):
+    """How many parts a checkpoint has, and the id that they share, where they share one."""
+
+    number: int
+    checkpoint_id: str | None
+
+
+def parts_at(store: ObjectStore, version: int, kind: Format, keys: Sequence[str]) -> Parts | None:
+    """The parts of a checkpoint that is there; None where it is one file."""
+    if kind == "json":
+        content = decode_json_checkpoint(store.get(keys[0]), keys[0], store.location)
+        return Parts(len(content.parts), content.checkpoint_id) if isinstance(content, JsonParts) else None
+    return Parts(len(keys), None) if len(keys) > 1 else None
 
 
 def _sidecar(store: ObjectStore, key: str) -> ParquetSidecar | None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import ObjectExistsError
@@ -18,7 +16,8 @@ from indextables.protocol.checkpoint_content import CheckpointContent
 from indextables.protocol.json_checkpoint import JsonFile, encode_json_checkpoint
 from indextables.protocol.last_checkpoint import LastCheckpoint
 from indextables.protocol.parquet_checkpoint import ParquetFile, encode_parquet_checkpoint
-from indextables.state.formats import Format
+from indextables.state.formats import JSON_IN_PARTS, Format
+from indextables.state.older import Parts, parts_at
 from indextables.state.reader import StateReader
 from indextables.state.written import (
     WrittenCheckpoint,
@@ -59,9 +58,8 @@ def write_older(
         return adopted
     # Beside the files that hold actions stands one that names them, for JSON only where there are parts.
     in_parts = num_files > 2 or (kind == "json" and num_files > 1)
-    hint = _hint(snapshot, kind, clock.now_ms())
-    if in_parts:
-        hint = msgspec.structs.replace(hint, parts=num_files - 1, checkpoint_id=checkpoint_id)
+    parts = Parts(num_files - 1, checkpoint_id) if in_parts else None
+    hint = _hint(snapshot, kind, clock.now_ms(), parts)
     with writing(store, snapshot.version):
         put_hint(store, hint)
     return WrittenCheckpoint(hint, is_new=True, num_bytes=num_bytes, plain_bytes=snapshot.files.nbytes)
@@ -84,19 +82,22 @@ def _adopt(store: ObjectStore, states: StateReader, snapshot: Snapshot, kind: Fo
     if existing is None:
         return None
     check_same(snapshot.version, existing.txn_id, snapshot)
-    hint = _hint(existing, kind, existing.timestamp_ms)
-    prefer(store, states.hint(), hint)
+    parts = parts_at(store, snapshot.version, kind, states.older_keys(snapshot.version, kind))
+    hint = _hint(existing, kind, existing.timestamp_ms, parts)
+    prefer(store, states, states.hint(), hint)
     return WrittenCheckpoint(hint, is_new=False)
 
 
-def _hint(snapshot: Snapshot, kind: Format, created_time_ms: int) -> LastCheckpoint:
+def _hint(snapshot: Snapshot, kind: Format, created_time_ms: int, parts: Parts | None) -> LastCheckpoint:
     return LastCheckpoint(
         version=snapshot.version,
         size=snapshot.num_files,
         size_in_bytes=snapshot.total_bytes,
         num_files=snapshot.num_files,
         created_time=created_time_ms,
-        format=kind,
+        parts=None if parts is None else parts.number,
+        checkpoint_id=None if parts is None else parts.checkpoint_id,
+        format=JSON_IN_PARTS if parts is not None and kind == "json" else kind,
     )
 
 

@@ -27,7 +27,7 @@ from indextables.log.reader import LogReader
 from indextables.log.segment import Segment
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Metadata
-from indextables.protocol.doc_mapping import registry_of, replace_references, used_references, without_registry
+from indextables.protocol.doc_mapping import registry_of, replace_references, used_references
 from indextables.protocol.file_entry import encode_manifest, manifest_name
 from indextables.protocol.file_table import files_table
 from indextables.protocol.last_checkpoint import LastCheckpoint
@@ -131,7 +131,7 @@ class StateWriter:
         new = files_table(changes.added.values())
         state = msgspec.structs.replace(
             self._frame(snapshot, kept.num_files + new.num_rows, kept.total_bytes + sum_of_sizes(new)),
-            manifests=tuple(_by_log_path(info, base.state_version) for info in base.manifests),
+            manifests=tuple(_by_log_path(info, base.state_version) for info in kept.counted(base)),
             schema_registry={**base.schema_registry, **registry_of(snapshot.metadata.configuration)},
             tombstones=tuple(sorted({*base.tombstones, *changes.tombstones(kept.dead)})),
         )
@@ -194,14 +194,13 @@ class StateWriter:
 
     def _frame(self, snapshot: Snapshot, num_files: int, total_bytes: int) -> StateManifest:
         """The state without its manifests."""
-        configuration = snapshot.metadata.configuration
         return StateManifest(
             state_version=snapshot.version,
             created_at=self._clock.now_ms(),
             num_files=num_files,
             total_bytes=total_bytes,
-            schema_registry=registry_of(configuration),
-            metadata=msgspec.structs.replace(snapshot.metadata, configuration=without_registry(configuration)),
+            schema_registry=registry_of(snapshot.metadata.configuration),
+            metadata=snapshot.metadata,
             protocol=snapshot.protocol,
             skips=dict(snapshot.skips),
             transactions=dict(snapshot.transactions),
@@ -227,7 +226,7 @@ class StateWriter:
     def _adopt(self, state: StateManifest, snapshot: Snapshot) -> WrittenCheckpoint:
         check_same(snapshot.version, state.version_txn_id, snapshot)
         hint = hint_of(state)
-        prefer(self._store, self._states.hint(), hint)
+        prefer(self._store, self._states, self._states.hint(), hint)
         return WrittenCheckpoint(hint, is_new=False, state=state)
 
     def _existing(self, version: int, refusal: ObjectExistsError) -> StateManifest:

@@ -71,9 +71,12 @@ def writing(store: ObjectStore, version: int) -> Iterator[None]:
         ) from error
 
 
-def prefer(store: ObjectStore, known: LastCheckpoint | None, adopted: LastCheckpoint) -> None:
-    """Where the hint names another format at the same version, let it name the one that was asked for."""
-    if known is not None and known.version == adopted.version and known.format != adopted.format:
+def prefer(store: ObjectStore, bases: BaseSource, known: LastCheckpoint | None, adopted: LastCheckpoint) -> None:
+    """Let the hint name a checkpoint that is there already: where the hint is missing or damaged, names an older
+    version, one that has no checkpoint, or another format at the same version."""
+    if known is not None and known.version > adopted.version and bases.txn_id_at(known.version) is not None:
+        return
+    if known is None or known.version != adopted.version or known.format != adopted.format:
         put_hint(store, adopted)
 
 
