@@ -26,6 +26,7 @@ from indextables.ops.merge import merge_splits
 from indextables.ops.merge_jobs import list_merge_jobs
 from indextables.ops.purge import purge
 from indextables.ops.questions import Question
+from indextables.ops.reindex import reindex
 from indextables.ops.restore import restore
 from indextables.ops.search import Wanted, count, search
 from indextables.ops.skipped_files import list_skipped_files
@@ -357,6 +358,24 @@ class Table:
             max_source_splits_per_merge=max_source_splits_per_merge,
             dry_run=dry_run,
         )
+        return self._after(answer, dry_run=dry_run)
+
+    def reindex(
+        self,
+        *,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        splits: Sequence[str] | None = None,
+        dry_run: bool = False,
+    ) -> pa.Table:
+        """Index splits again that are not indexed as the table says, and move to the version that has them. The rows
+        stay the same.
+
+        `where` leaves out splits that cannot hold a row which it is true of, `columns` those in which these columns
+        are indexed as they should be; `splits` are paths of splits to be indexed again in any case. One row: what was
+        reindexed, and what could not be.
+        """
+        answer = reindex(self._log, where=where, columns=columns, splits=splits, dry_run=dry_run)
         return self._after(answer, dry_run=dry_run)
 
     def purge(

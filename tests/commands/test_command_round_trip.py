@@ -96,6 +96,7 @@ DRY_RUN = flag("dry_run", "DRY", "RUN")
 WHERE = PREDICATES.map(lambda text: (["WHERE", text], ("where", text)))
 SIZE = SIZES.map(lambda size: (["TARGET", "SIZE", size[0]], ("target_size", size[1])))
 AT = TEXT.map(lambda text: (["AT", "LOCATION", quoted(text, "'")], ("target_url", text)))
+SPLIT = TEXT.map(lambda text: (["SPLIT", quoted(text, "'")], ("splits", [text])))
 TO = st.one_of(
     number("version", "TO", "VERSION"),
     st.datetimes().map(lambda at: (["TO", "TIMESTAMP", f"'{at.isoformat()}'"], ("timestamp", at.isoformat()))),
@@ -126,6 +127,7 @@ COMMANDS: dict[str, tuple[list[Any], list[Any], list[Any]]] = {
             DRY_RUN,
         ],
     ),
+    "reindex": (["REINDEX", TABLE], [], [WHERE, SPLIT, DRY_RUN]),
     "drop_partitions": (["DROP", TABLE, "PARTITIONS", "FROM"], [WHERE], []),
     "restore": (["RESTORE", TABLE], [TO], []),
     "invalidate_cache": (["INVALIDATE", TABLE, "TRANSACTION", "LOG", "CACHE", "FOR"], [], []),

@@ -25,6 +25,7 @@ COLUMNS = {
     "repair": "source_path target_path source_version total_splits valid_splits missing_splits status",
     "merge_splits": "table_path status merged_files merge_groups original_size_bytes merged_size_bytes skipped_files "
     "message",
+    "reindex": "table_path status reindexed_files original_size_bytes reindexed_size_bytes skipped_files message",
     "drop_partitions": "table_path status partitions_dropped splits_removed total_size_bytes message",
     "restore": "table_path status restored_version new_version files_added files_removed",
     "invalidate_cache": "table_path result cache_hits_before cache_misses_before hit_rate_before",

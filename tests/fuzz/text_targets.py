@@ -70,6 +70,7 @@ PREDICATE_WORDS = (
 )
 COMMANDS = (
     "DESCRIBE INDEXTABLES STATE '/data/logs'",
+    "REINDEX INDEXTABLES '/data/logs' WHERE id > 3 SPLIT 'part-1.split' DRY RUN",
     "MERGE SPLITS '/data/logs' WHERE id > 3 AND level = 'x' TARGET SIZE 100M MAX DEST SPLITS 5",
     "PURGE INDEXTABLE '/data/logs' OLDER THAN 7 DAYS DRY RUN",
     "DROP INDEXTABLES PARTITIONS FROM '/data/logs' WHERE day = '2026-01-01'",

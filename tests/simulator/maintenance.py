@@ -167,6 +167,10 @@ def _merge(world: World, table: it.Table) -> None:
     table.merge_splits(target_size="100M", max_source_splits_per_merge=world.random.choice([2, 3, 1000]))
 
 
+def _reindex(world: World, table: it.Table) -> None:
+    table.reindex(where=world.random.choice([None, where(world.random.choice(SHELVES))]))
+
+
 def _purge(world: World, table: it.Table) -> None:
     table.purge(older_than=RETENTION, log_retention=world.random.choice([RETENTION, "72 hours"]))
 
@@ -189,6 +193,7 @@ def _restore(world: World, table: it.Table) -> None:
 
 CHORES = {
     "merge": _merge,
+    "reindex": _reindex,
     "purge": _purge,
     "truncate": _truncate,
     "checkpoint": _checkpoint,

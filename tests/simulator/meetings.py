@@ -21,6 +21,7 @@ from indextables.errors import (
 from indextables.ops.drop_partitions import drop_partitions
 from indextables.ops.merge import merge_splits
 from indextables.ops.purge import purge
+from indextables.ops.reindex import reindex
 from indextables.ops.restore import restore
 from indextables.ops.truncate import truncate_time_travel
 
@@ -93,6 +94,7 @@ _third_append = _writes("append", 306)
 _overwrite = _writes("overwrite", 309)
 _overwrite_shelf = _writes("overwrite where", 312)
 _merge = _does(lambda log: merge_splits(log, target_size="100M"), "merge")
+_reindex = _does(reindex, "reindex")
 _purge = _does(lambda log: purge(log, older_than="24 hours", log_retention="24 hours"), "purge")
 _restore = _does(lambda log: restore(log, version=1), "restore")
 _drop = _does(lambda log: drop_partitions(log, "shelf = 1"), "drop")
@@ -128,6 +130,9 @@ PAIRS: dict[str, Scenario] = {
     "append, merge": Scenario(_two_splits, (_append, _merge)),
     "merge, merge": Scenario(_two_splits, (_merge, _merge)),
     "drop, merge": Scenario(_two_splits, (_drop, _merge)),
+    "append, reindex": Scenario(_two_splits, (_append, _reindex)),
+    "drop, reindex": Scenario(_two_splits, (_drop, _reindex)),
+    "merge, reindex": Scenario(_two_splits, (_merge, _reindex)),
     "merge, purge": Scenario(_replaced_twice, (_merge, _purge)),
     "restore, purge": Scenario(_replaced, (_restore, _purge)),
     "append, purge": Scenario(_replaced, (_append, _purge)),

@@ -52,7 +52,7 @@ def daily(world: World, diary: Diary) -> None:
     """A table that is written to all day, merged, checkpointed and purged."""
     world.spawn("w", writer(world, diary, "w", 6, ALL_WRITES))
     world.spawn("v", writer(world, diary, "v", 4, ["append", "overwrite where"]))
-    world.spawn("m", keeper(world, diary, "m", 4, ["merge", "merge", "checkpoint"]))
+    world.spawn("m", keeper(world, diary, "m", 4, ["merge", "reindex", "checkpoint"]))
     world.spawn("p", keeper(world, diary, "p", 4, ["purge"]))
     world.spawn("r", reader(world, diary, "r", 4))
 
@@ -95,7 +95,7 @@ def streamed(world: World, diary: Diary) -> None:
         world.spawn(name, stream_writer(world, diary, name, 2))
     world.spawn("w", writer(world, diary, "w", 1, ALL_WRITES))
     world.spawn("f", stream_reader(world, diary, "f", 4))
-    world.spawn("m", keeper(world, diary, "m", 2, ["merge", "merge", "checkpoint", "purge"]))
+    world.spawn("m", keeper(world, diary, "m", 2, ["merge", "reindex", "checkpoint", "purge"]))
 
 
 def together(world: World, diary: Diary) -> None:
@@ -103,7 +103,7 @@ def together(world: World, diary: Diary) -> None:
     world.spawn("w", writer(world, diary, "w", 3, ALL_WRITES))
     world.spawn("s", stream_writer(world, diary, "s", 1))
     world.spawn("f", stream_reader(world, diary, "f", 2))
-    world.spawn("m", keeper(world, diary, "m", 1, ["merge", "merge", "checkpoint"]))
+    world.spawn("m", keeper(world, diary, "m", 1, ["merge", "reindex", "checkpoint"]))
     world.spawn("p", keeper(world, diary, "p", 1, ["purge", "purge", "truncate"]))
     world.spawn("u", keeper(world, diary, "u", 1, ["restore", "drop"]))
     world.spawn("r", reader(world, diary, "r", 1))
@@ -112,7 +112,7 @@ def together(world: World, diary: Diary) -> None:
 def watched(world: World, diary: Diary) -> None:
     """Chores that delete, and somebody who looks whether everything is there all the while."""
     world.spawn("w", writer(world, diary, "w", 3, ALL_WRITES))
-    world.spawn("u", keeper(world, diary, "u", 1, ["restore", "drop", "merge"]))
+    world.spawn("u", keeper(world, diary, "u", 1, ["restore", "drop", "merge", "reindex"]))
     world.spawn("p", keeper(world, diary, "p", 2, ["purge", "purge", "truncate"]))
     world.spawn("c", checker(world, diary, "c", 1))
 

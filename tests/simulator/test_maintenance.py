@@ -68,7 +68,7 @@ def test_everything_really_happens() -> None:
         told |= {f"{entry.kind}: {entry.told.partition(':')[0]}" for entry in diary.written}
         formats |= {kind for kind in ("state-v", ".checkpoint.json", ".parquet") for key in world.kept if kind in key}
         horizons.append(horizon_of(open_log(world, world.inner).metadata().configuration))
-    chores = ("merge", "purge", "truncate", "checkpoint", "drop", "restore", "check", "follow")
+    chores = ("merge", "reindex", "purge", "truncate", "checkpoint", "drop", "restore", "check", "follow")
     assert {f"{kind}: done" for kind in chores} <= done.keys()
     assert {"follow: died, and starts again", "stream batch: died, and starts again"} <= done.keys()
     writes = ("append", "overwrite", "overwrite where", "overwrite partitions", "stream")

@@ -154,7 +154,7 @@ def combine(store, sources, schema, config, *, partition_columns, partition_valu
     if causes:
         raise BadSourcesError.of(causes)
     ids = [row for split in splits for row in split.ids]
-    num_merge_ops = 1 + max(source.num_merge_ops or 0 for source in sources)
+    num_merge_ops = (len(sources) > 1) + max(source.num_merge_ops or 0 for source in sources)
     return _put(store, ids, tuple(partition_columns), dict(partition_values), clock, num_merge_ops)
 
 

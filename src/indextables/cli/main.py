@@ -35,6 +35,7 @@ from indextables.cli.merge import merge
 from indextables.cli.options import read_pairs
 from indextables.cli.output import print_error, print_note, printable
 from indextables.cli.purge import purge
+from indextables.cli.reindex import reindex
 from indextables.cli.repair import repair
 from indextables.cli.restore import restore
 from indextables.cli.search import search
@@ -186,6 +187,7 @@ for _command in (
     checkpoint,
     compact,
     merge,
+    reindex,
     drop_partitions,
     restore,
     fsck,

@@ -107,4 +107,6 @@ def _end_of_predicate(tokens: Sequence[Token], place: int) -> int:
 
 def _begins_clause(token: Token, following: Token) -> bool:
     words = (token.text.upper(), following.text.upper())
+    if token.is_word("SPLIT") and following.is_string:
+        return True
     return token.kind == following.kind == "word" and words in _CLAUSES

@@ -27,6 +27,7 @@ _BEGINNINGS: dict[str, tuple[str, ...]] = {
     "DESC": _TABLES,
     "REPAIR": ("INDEXFILES", *_TABLES),
     "MERGE": ("SPLITS",),
+    "REINDEX": _TABLES,
     "DROP": _TABLES,
     "RESTORE": _TABLES,
     "INVALIDATE": _TABLES,

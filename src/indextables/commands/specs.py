@@ -21,6 +21,7 @@ from indextables.ops.drop_partitions import DROPPED_SCHEMA, drop_partitions
 from indextables.ops.merge import MERGED_SCHEMA, merge_splits
 from indextables.ops.merge_jobs import MERGE_JOBS_SCHEMA, list_merge_jobs
 from indextables.ops.purge import PURGED_SCHEMA, purge
+from indextables.ops.reindex import REINDEXED_SCHEMA, reindex
 from indextables.ops.repair import REPAIR_SCHEMA, repair
 from indextables.ops.restore import RESTORED_SCHEMA, restore
 from indextables.ops.truncate import TRUNCATED_SCHEMA, truncate_time_travel
@@ -170,6 +171,15 @@ _ALL = (
         deed="merge splits",
         schema=MERGED_SCHEMA,
         work=merge_splits,
+    ),
+    Spec(
+        name="reindex",
+        usage="REINDEX INDEXTABLES t [WHERE p] [SPLIT 'path'] [DRY RUN]",
+        example="REINDEX INDEXTABLES '/data/logs' WHERE day = '2026-01-31'",
+        help="Index splits again that are not indexed as the table says.",
+        deed="reindex splits",
+        schema=REINDEXED_SCHEMA,
+        work=reindex,
     ),
     Spec(
         name="drop_partitions",

@@ -106,6 +106,9 @@ class _Reader:
             self._fail("the path is empty", _start(token))
         return str(token)
 
+    def _texts(self, tree: _Tree) -> list[str]:
+        return [self._text(tree)]
+
     def _number(self, tree: _Tree, low: int) -> int:
         (token,) = _tokens(tree)
         return self._whole(token, low)
@@ -147,6 +150,7 @@ _CLAUSES: dict[str, Callable[[_Reader, _Tree], Any]] = {
     "limit": functools.partial(_Reader._number, low=1),
     "target_url": _Reader._text,
     "where": _Reader._where,
+    "splits": _Reader._texts,
     "target_size": _Reader._size,
     "max_dest_splits": functools.partial(_Reader._number, low=1),
     "max_source_splits_per_merge": functools.partial(_Reader._number, low=2),

@@ -49,6 +49,19 @@ _MOST_REASONS = 3
 _LEAST_BYTES_FOR_PROCESSES = 8 << 20
 
 
+class Rewriting(NamedTuple):
+    """An operation that puts new splits with the same rows in the place of others: as the history and progress bars
+    name it, and as messages do. A group of fewer sources is left alone."""
+
+    name: str
+    doing: str
+    done: str
+    fewest_sources: int
+
+
+MERGING = Rewriting("MERGE", "merging splits", "merged", 2)
+
+
 class Merged(NamedTuple):
     """What a merge has done, and in words what it could not do. The version is the last one that it committed."""
 
@@ -80,14 +93,14 @@ def merge_splits(
     resting = in_cooldown(snapshot.skips.values(), log.clock.now_ms())
     candidates = without_paths(files, resting)
     num_resting = files.num_rows - candidates.num_rows
-    notes = [f"{_counted(num_resting, 'split')} left alone, as the cooldown has not ended"] if num_resting else []
+    notes = [f"{counted(num_resting, 'split')} left alone, as the cooldown has not ended"] if num_resting else []
     groups = plan_merge(candidates, limits)
     if not groups:
         return _answer(log, "NO_ACTION", Merged(), ["there is nothing to merge", *notes])
     if dry_run:
         return _answer(log, "DRY_RUN", _planned(groups), ["nothing was changed", *notes])
     merged = merge_groups(log, snapshot, groups)
-    return _answer(log, _status(merged), merged, [*merged.messages, *notes])
+    return _answer(log, status_of(merged), merged, [*merged.messages, *notes])
 
 
 def merge_groups(
@@ -95,6 +108,7 @@ def merge_groups(
     snapshot: Snapshot,
     groups: Sequence[MergeGroup],
     *,
+    rewriting: Rewriting = MERGING,
     at_once: int | None = None,
     on_done: Callable[[int], None] = lambda done: None,
 ) -> Merged:
@@ -104,15 +118,15 @@ def merge_groups(
     is raised where all groups ended so.
     """
     config = log.config_in_force()
-    merge = _Merge(log, snapshot, len(groups), config[settings.MERGE_BATCH_SIZE] or len(groups))
-    work = functools.partial(combine_group, log, lean_head(snapshot))
+    merge = _Merge(log, snapshot, rewriting, len(groups), config[settings.MERGE_BATCH_SIZE] or len(groups))
+    work = functools.partial(combine_group, log, lean_head(snapshot), fewest_sources=rewriting.fewest_sources)
     results: Any = _workers(log, groups).run(work, groups, at_once=at_once)
-    report("merging splits", 0, len(groups))
+    report(rewriting.doing, 0, len(groups))
     try:
         with contextlib.closing(results):
             for done, (place, combined) in enumerate(results, 1):
                 merge.take(place, combined)
-                report("merging splits", done, len(groups))
+                report(rewriting.doing, done, len(groups))
                 on_done(done)
     except BaseException:
         merge.undo()
@@ -126,9 +140,12 @@ def merge_groups(
 class _Merge:
     """A merge under way: what its groups have come to, committed batch by batch in the order of the groups."""
 
-    def __init__(self, log: TransactionLog, snapshot: Snapshot, num_groups: int, batch_size: int) -> None:
+    def __init__(
+        self, log: TransactionLog, snapshot: Snapshot, rewriting: Rewriting, num_groups: int, batch_size: int
+    ) -> None:
         self._log = log
         self._snapshot = snapshot
+        self._rewriting = rewriting
         self._num_groups = num_groups
         self._batch_size = batch_size
         self._num_begun = 0
@@ -165,7 +182,9 @@ class _Merge:
         if not made and not bad_sources:
             return
         groups = [Replacement(tuple(source.path for source in one.sources), one.adds) for one in made]
-        operation = Replace(groups, [_skip(bad) for bad in bad_sources], made_for=self._snapshot)
+        name = self._rewriting.name
+        skips = [_skip(bad, name.lower()) for bad in bad_sources]
+        operation = Replace(groups, skips, made_for=self._snapshot, name=name)
         adds = [add for one in made for add in one.adds]
         store = self._log.reader.store
         try:
@@ -199,12 +218,17 @@ class _Merge:
     def _messages(self) -> Iterator[str]:
         if self._bad_sources:
             reasons = _few([bad.reason for bad in self._bad_sources])
-            yield f"{_counted(len(self._bad_sources), 'split')} skipped for {_COOLDOWN_HOURS} hours: {reasons}"
+            yield f"{counted(len(self._bad_sources), 'split')} skipped for {_COOLDOWN_HOURS} hours: {reasons}"
         if self._errors:
             reasons = _few([redact(str(error)) for error in self._errors])
-            yield f"{_counted(len(self._errors), 'group')} not merged: {reasons}"
+            yield f"{counted(len(self._errors), self._part)} not {self._rewriting.done}: {reasons}"
         if self._num_lost:
-            yield f"{_counted(self._num_lost, 'group')} given up because other writers removed what was to be merged"
+            lost = "given up because other writers removed what was to be"
+            yield f"{counted(self._num_lost, self._part)} {lost} {self._rewriting.done}"
+
+    @property
+    def _part(self) -> str:
+        return "split" if self._rewriting.fewest_sources == 1 else "group"
 
 
 def _limits(
@@ -232,9 +256,9 @@ def _workers(log: TransactionLog, groups: Sequence[MergeGroup]) -> Workers:
     return InlineWorkers() if is_little and isinstance(workers, LocalWorkers) else workers
 
 
-def _skip(bad: BadSource) -> RecordSkip:
+def _skip(bad: BadSource, operation: str) -> RecordSkip:
     source = bad.source
-    return RecordSkip(source.path, bad.reason, "merge", source.partition_values, source.size, _COOLDOWN_MS)
+    return RecordSkip(source.path, bad.reason, operation, source.partition_values, source.size, _COOLDOWN_MS)
 
 
 def _compact(log: TransactionLog) -> None:
@@ -254,7 +278,7 @@ def _planned(groups: Sequence[MergeGroup]) -> Merged:
     )
 
 
-def _status(merged: Merged) -> str:
+def status_of(merged: Merged) -> str:
     if not merged.messages:
         return "SUCCESS"
     return "NO_ACTION" if merged.version is None else "PARTIAL"
@@ -266,7 +290,7 @@ def _few(reasons: Sequence[str]) -> str:
     return "; ".join([*reasons[:_MOST_REASONS], *more])
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
     return f"1 {noun} was" if count == 1 else f"{count} {noun}s were"
 
 

@@ -70,6 +70,12 @@ def plan_merge(files: pa.Table, limits: MergeLimits) -> list[MergeGroup]:
     return _groups(files, order["row"], chosen[: limits.max_groups])
 
 
+def plan_each(files: pa.Table) -> list[MergeGroup]:
+    """A group of each file alone, the oldest first."""
+    order = pc.sort_indices(files, sort_keys=[("modification_time", "ascending"), ("path", "ascending")])
+    return _groups(files, order, [range(place, place + 1) for place in range(files.num_rows)])
+
+
 def _by_partition_and_age(files: pa.Table) -> pa.Table:
     """The number of each row and of its partition, in the order in which groups are filled."""
     rows = pa.table(
@@ -132,7 +138,9 @@ def _numbers(column: pa.ChunkedArray[Any]) -> Sequence[int]:
     return whole[values.offset : values.offset + len(values)]  # type: ignore[no-any-return]
 
 
-def _groups(files: pa.Table, rows: pa.ChunkedArray[Any], chosen: Sequence[Sequence[int]]) -> list[MergeGroup]:
+def _groups(
+    files: pa.Table, rows: pa.ChunkedArray[Any] | pa.Array[Any], chosen: Sequence[Sequence[int]]
+) -> list[MergeGroup]:
     """The groups as values, by the places of their files in `rows`."""
     wanted = files.select(["partition_values", *_TO_MERGE]).take(
         rows.take(pa.array(itertools.chain.from_iterable(chosen), pa.int64()))

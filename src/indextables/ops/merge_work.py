@@ -23,7 +23,6 @@ from indextables.store.redact import redact
 from indextables.transaction_log import TransactionLog
 
 _MOST_REASON_CHARACTERS = 1_000
-_FEWEST_SOURCES = 2
 
 
 class BadSource(NamedTuple):
@@ -49,10 +48,10 @@ def lean_head(head: Head) -> Head:
     return Head(head.version, head.timestamp_ms, head.txn_id, head.protocol, metadata)
 
 
-def combine_group(log: TransactionLog, head: Head, group: MergeGroup) -> Combined:
+def combine_group(log: TransactionLog, head: Head, group: MergeGroup, *, fewest_sources: int = 2) -> Combined:
     """Put one split with the rows of a group into the store. It belongs to no table until it is committed."""
     sources, bad_sources = group.sources, []
-    while len(sources) >= _FEWEST_SOURCES:
+    while len(sources) >= fewest_sources:
         try:
             add = _combine(log, head, group, sources)
         except BadSourcesError as error:

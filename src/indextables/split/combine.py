@@ -90,7 +90,7 @@ def combine_splits(
             for batch in _all_rows(split):
                 new.write(batch)
         add = new.put(
-            num_merge_ops=1 + max(source.num_merge_ops or 0 for source in sources),
+            num_merge_ops=(len(sources) > 1) + max(source.num_merge_ops or 0 for source in sources),
             merged_from=[split.directory.split_id for split in splits],
         )
     if adds is not None:
