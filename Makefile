@@ -24,12 +24,13 @@ test: setup ## Run every test, the simulator with a tenth of its seeds
 test-all: setup ## Run every test with all seeds, most of them random; CI runs this
 	$(BIN)/pytest -n 2 --all
 
-check: setup ## Lint, format, types, layers, generated docs
+check: setup ## Lint, format, types, layers, generated docs, Java sources
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m indextables.config.docs --check docs/configuration.md
+	$(BIN)/python -m indextables.spark.java_sources
 
 format: setup ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .

@@ -23,7 +23,7 @@ import indextables as it
 from indextables.errors import CommitConflictError, ConfigError, IndexTablesError, SchemaError, TableExistsError
 from indextables.protocol.doc_mapping import without_registry
 from indextables.spark.catalog import CatalogSide
-from indextables.spark.column_info import tables_of
+from indextables.spark.named_tables import named_tables
 from indextables.spark.worker_errors import error_text, find_own_error
 
 _numbers = itertools.count()
@@ -324,7 +324,7 @@ def test_reads_get_the_best_scan(sql_session, sql, name, logs) -> None:
     assert NATIVE in plan_of(plain)
     assert splits_of(plain.filter("id < 10")) == (2, 6)
     assert splits_of(sql_session.sql(f"SELECT id FROM {name} WHERE day = '2026-01-02'")) == (3, 6)
-    assert tables_of(plain.schema) == [logs.url]
+    assert named_tables(sql_session, name) == ([logs.url], True, None)
     loaded = sql_session.read.format("indextables").load(logs.url)
     assert loaded.schema == plain.schema
     searched = sql_session.read.option("search", "timeout").table(name)

@@ -22,6 +22,7 @@ from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.horizon import own_properties
 from indextables.spark import jvm
 from indextables.spark.catalog_entries import NewEntry, NewTable, is_secret, split_properties
+from indextables.spark.column_info import described_fields
 from indextables.spark.loading import activate
 from indextables.spark.opening import open_scan
 from indextables.spark.options import CREATE_ONLY, NAME, TABLE_ID, SourceOptions, names_as_option
@@ -115,7 +116,8 @@ class CatalogSide:
         key = (*sorted(options.items()), snapshot.metadata.id, snapshot.version)
         known = self._known.get(key)
         if known is None:
-            known = _description(options, ScanPlan.of_files(parsed._replace(url=log.url), log, snapshot), snapshot)
+            plan = ScanPlan.of_files(parsed._replace(url=log.url), log, snapshot)
+            known = {**_description(options, plan, snapshot), "fields": described_fields(snapshot, log.config)}
             self._known.put(key, known)
         return {**known, "location": asked["path"], "stored": asked["stored"]}
 
@@ -187,6 +189,7 @@ class CatalogSide:
             "partitions": made.partition_columns,
             "configuration": {},
             "secrets": [],
+            "fields": {},
             "location": absolute(asked["path"]),
             "stored": entry.kept_options(),
             "kept": entry.plain,

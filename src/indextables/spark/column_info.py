@@ -1,65 +1,73 @@
-"""What columns say of themselves in Spark: which table they come from, and how it indexes them.
+"""How a table indexes its columns, as our Java classes hand it on.
 
-It stands in the metadata of the columns of every load. Spark keeps that through views, joins, subqueries and new names,
-and drops it where a column is computed: so it tells which table a name means, and what a search on a column is.
+Nothing of it stands in the metadata of columns: other writers keep that, and it would name the table in their files.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from pyspark.sql.types import StructField, StructType
 
 from indextables.config import Config
-from indextables.errors import SchemaError
+from indextables.errors import IndexTablesError, SchemaError
 from indextables.log.snapshot import Snapshot
 from indextables.ops.indexed_fields import table_fields
+from indextables.spark.options import SourceOptions
+from indextables.spark.scans import open_log
+from indextables.spark.worker_errors import error_text
 from indextables.split.fields import FieldMap, IndexField
 
-KEY = "indextables"
-_TABLE = "table"
-_FIELD = "field"
-_PART = "part"
 
-
-def with_info(schema: StructType, url: str, snapshot: Snapshot, config: Config, *, is_part: bool = False) -> StructType:
-    """Columns of a table at a place, which say so; and whether they are of a part of its rows only."""
+def described_fields(snapshot: Snapshot, config: Config) -> dict[str, str]:
+    """How columns are indexed, each as JSON, by their names."""
     try:
         fields = table_fields(snapshot, config)
-    except SchemaError:  # settings that do not fit the table: whoever writes to it is told
-        fields = FieldMap(())
-    return StructType([_described(field, url, fields, is_part) for field in schema.fields])
+    except SchemaError:  # settings that do not fit the table: a write to it is refused
+        return {}
+    found = ((name, fields.find(name)) for name in snapshot.schema.names)
+    return {name: json.dumps(msgspec.to_builtins(field)) for name, field in found if field is not None}
 
 
-def tables_of(schema: StructType) -> list[str]:
-    """The places of the tables that columns come from."""
-    found = (field.metadata.get(KEY, {}).get(_TABLE) for field in schema.fields)
-    return list(dict.fromkeys(url for url in found if url is not None))
-
-
-def indexed_field(metadata: Mapping[str, Any]) -> IndexField | None:
-    """How a column with some metadata is indexed; None where it is not one of a table, or is computed."""
-    text = metadata.get(KEY, {}).get(_FIELD)
+def indexed_field(text: str | None) -> IndexField | None:
+    """How a column is indexed; None where it is not one of a table, or is computed."""
     return None if text is None else FieldMap.from_json(f"[{text}]").fields[0]
 
 
-def is_whole(schema: StructType) -> bool:
-    """Whether columns come from loads of all rows, and have the names that the table gives them."""
-    return all(_is_whole(field, field.metadata.get(KEY)) for field in schema.fields)
+class DescribeLoad:
+    """Tells Java how the columns of one load are indexed."""
+
+    def __init__(self, asked: SourceOptions) -> None:
+        self._asked = asked
+
+    def apply(self, _: str) -> bytes | str:
+        """As a JSON object. What is wrong is given as text."""
+        return _answer(self._asked)
+
+    class Java:
+        implements = ("java.util.function.Function",)
 
 
-def _is_whole(field: StructField, info: dict[str, Any] | None) -> bool:
-    if info is None or info.get(_PART):
-        return False
-    return _FIELD not in info or bool(json.loads(info[_FIELD])["name"].lower() == field.name.lower())
+class DescribeStream:
+    """Tells Java how the columns of streams are indexed, by the options of a stream as JSON."""
+
+    def apply(self, options: str) -> bytes | str:
+        """As a JSON object. What is wrong is given as text."""
+        try:
+            return _answer(SourceOptions.parse(json.loads(options)))
+        except IndexTablesError as error:
+            return error_text(error)
+
+    class Java:
+        implements = ("java.util.function.Function",)
 
 
-def _described(field: StructField, url: str, fields: FieldMap, is_part: bool) -> StructField:
-    info: dict[str, Any] = {_TABLE: url, **({_PART: True} if is_part else {})}
-    indexed = fields.find(field.name)
-    if indexed is not None:
-        info[_FIELD] = json.dumps(msgspec.to_builtins(indexed))
-    return StructField(field.name, field.dataType, field.nullable, {**field.metadata, KEY: info})
+def _answer(asked: SourceOptions) -> bytes | str:
+    try:
+        log = open_log(asked.url, tuple(sorted(asked.settings.items())))
+        snapshot = log.snapshot(version=asked.version, timestamp=asked.timestamp)
+        answer: dict[str, Any] = described_fields(snapshot, log.config)
+        return json.dumps(answer).encode()
+    except IndexTablesError as error:
+        return error_text(error)

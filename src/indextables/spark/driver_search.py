@@ -19,6 +19,7 @@ from indextables.errors import IndexTablesError
 from indextables.ops.indexed_fields import mean_the_same, table_fields
 from indextables.spark import jvm
 from indextables.spark.arrow_types import conform_batch, ipc_stream, to_checked_schema
+from indextables.spark.column_info import DescribeLoad
 from indextables.spark.options import NAME, SourceOptions
 from indextables.spark.scans import ScanPlan, open_log
 from indextables.spark.worker_errors import error_text
@@ -91,7 +92,9 @@ class PushSearches:
 def opened_load(asked: SourceOptions, spark: SparkSession, scan: Any) -> Any:
     """A load whose version is settled, as our Java classes know it. `scan` gives them its native scan, if any."""
     options = json.dumps(asked.to_options()).encode()
-    return jvm.bridge(spark).opened(NAME, _title(asked), options, PlanScan(asked), PushSearches(asked), scan)
+    return jvm.bridge(spark).opened(
+        NAME, _title(asked), options, PlanScan(asked), PushSearches(asked), scan, DescribeLoad(asked)
+    )
 
 
 def _title(asked: SourceOptions) -> str:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from indextables.ops.workers import offer_workers
 from indextables.spark import catalog, jvm, loading, saving, statements, streaming
+from indextables.spark.column_info import DescribeStream
 from indextables.spark.opening import Opening
 from indextables.spark.options import NAME
 from indextables.spark.search_functions import BuildFunction, DescribeFunction, pattern
@@ -46,7 +47,13 @@ def enable(spark: SparkSession) -> SparkSession:
         )
     else:
         jvm.bridge(spark).enable(
-            spark._jsparkSession, NAME, Opening(spark), pattern(spark), BuildFunction(), DescribeFunction()
+            spark._jsparkSession,
+            NAME,
+            Opening(spark),
+            pattern(spark),
+            BuildFunction(),
+            DescribeFunction(),
+            DescribeStream(),
         )
         catalog.join(spark)
     python = spark.sparkContext.pythonExec

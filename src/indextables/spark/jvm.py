@@ -5,7 +5,6 @@ They lean on Spark's internals, so they are only used with a version of Spark th
 
 from __future__ import annotations
 
-import importlib.resources
 import threading
 import weakref
 from typing import Any
@@ -14,10 +13,9 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from indextables.errors import ConfigError
+from indextables.spark.java_sources import make_bridge
 
 KNOWN_SPARK = ("4.3.",)
-_PACKAGE = "indextables/spark"
-_BRIDGE = "indextables.spark.Bridge"
 enabled_sessions: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 _bridges: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
@@ -43,7 +41,7 @@ def bridge(spark: SparkSession) -> Any:
     known = gateway(spark)
     with _lock:
         if known not in _bridges:
-            _bridges[known] = _compile(known.jvm)
+            _bridges[known] = make_bridge(known.jvm)
             ensure_callback_server_started(known)  # type: ignore[no-untyped-call]
         return _bridges[known]
 
@@ -51,14 +49,3 @@ def bridge(spark: SparkSession) -> Any:
 def gateway(spark: SparkSession) -> Any:
     """The way to the JVM of a classic session."""
     return spark.sparkContext._gateway
-
-
-def _compile(jvm: Any) -> Any:
-    sources = jvm.java.util.HashMap()
-    for file in importlib.resources.files("indextables.spark").joinpath("java").iterdir():
-        if file.name.endswith(".java"):
-            sources.put(f"{_PACKAGE}/{file.name}", file.read_bytes())
-    finder = jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder(sources)
-    parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    loader = jvm.org.codehaus.janino.JavaSourceClassLoader(parent, finder, "UTF-8")
-    return loader.loadClass(_BRIDGE).getDeclaredConstructors()[0].newInstance(None)

@@ -26,7 +26,6 @@ from indextables.scan.files import hinted_mask, prune_mask
 from indextables.scan.partitions import PartitionValues
 from indextables.spark import jvm
 from indextables.spark.arrow_types import ipc_stream, to_spark_schema
-from indextables.spark.column_info import with_info
 from indextables.spark.driver_search import opened_load
 from indextables.spark.filters import filter_column
 from indextables.spark.hadoop_settings import settings_of_hadoop
@@ -56,10 +55,8 @@ def to_spark(
 class NativeTable:
     """A table at one version that Spark can scan by itself."""
 
-    def __init__(
-        self, url: str, snapshot: Snapshot, config: Config, root: str, files: pa.Table, partitions: pa.Table
-    ) -> None:
-        self.schema = with_info(to_spark_schema(snapshot.schema), url, snapshot, config)
+    def __init__(self, snapshot: Snapshot, config: Config, root: str, files: pa.Table, partitions: pa.Table) -> None:
+        self.schema = to_spark_schema(snapshot.schema)
         self._snapshot = snapshot
         self._config = config
         self._root = root
@@ -84,7 +81,7 @@ class NativeTable:
         if where is not None:
             files = files.filter(prune_mask(files, where, snapshot, config))
         partitions = _partition_values(files, snapshot)
-        return partitions if isinstance(partitions, str) else cls(table.url, snapshot, config, root, files, partitions)
+        return partitions if isinstance(partitions, str) else cls(snapshot, config, root, files, partitions)
 
     def frame(
         self, spark: SparkSession, asked: SourceOptions, *, where: str | None, columns: Sequence[str] | None

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from indextables.errors import IndexTablesError
 from indextables.spark.arrow_types import conform_batch, to_checked_schema
+from indextables.spark.named_tables import tell_if_asked
 from indextables.spark.options import SourceOptions
 from indextables.spark.scans import ScanPlan
 
@@ -24,6 +25,7 @@ class TableReader(DataSourceReader):
 
     def __init__(self, asked: SourceOptions, schema: StructType) -> None:
         plan = ScanPlan.open(asked)
+        self._asked = plan.asked._replace(settings={})
         self._schema = to_checked_schema(schema)
         self._scan, self._places = plan.scan(schema)
         self._tasks = plan.tasks()
@@ -37,9 +39,10 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task. A damaged or missing split is an error."""
-        if partition.value is None:
-            return
         try:
+            tell_if_asked(self._asked)
+            if partition.value is None:
+                return
             for batch in self._scan.read(partition.value):
                 yield conform_batch(batch, self._schema, self._places)
         except IndexTablesError as error:

@@ -12,7 +12,6 @@ from indextables.log.snapshot import Snapshot
 from indextables.ops.scan_tasks import PlannedScan, Scan, Task
 from indextables.ops.search import Wanted
 from indextables.spark.arrow_types import find_columns, to_spark_schema
-from indextables.spark.column_info import with_info
 from indextables.spark.options import SourceOptions
 from indextables.transaction_log import TransactionLog
 
@@ -67,11 +66,7 @@ class ScanPlan:
 
     def spark_schema(self) -> StructType:
         """The columns that the load gives, in order."""
-        planned, asked = self._planned, self.asked
-        is_part = not (asked.search is None and asked.where is None and asked.limit is None)
-        schema = with_info(
-            to_spark_schema(planned.schema), asked.url, planned.snapshot, planned.config, is_part=is_part
-        )
+        schema = to_spark_schema(self._planned.schema)
         if self.asked.shows_version:
             for field in schema.fields[:1]:
                 field.metadata = {**field.metadata, VERSION: self.asked.version}

@@ -73,7 +73,7 @@ class BuildFunction:
             return error_text(error)
 
     def _build(self, function: str, columns: list[dict[str, Any]], text: str | None) -> bytes:
-        fields = [indexed_field(json.loads(column["metadata"])) for column in columns]
+        fields = [indexed_field(column["field"]) for column in columns]
         for column, field in zip(columns, fields, strict=True):
             _check_whole(function, column, field)
         if function in {_SCORE, _SNIPPET}:

@@ -1,4 +1,4 @@
-"""Commands of SQL, run for a Spark session: names of views and tables stand for the table that their columns are of.
+"""Commands of SQL, run for a Spark session: names of views and tables stand for the table that their plan reads.
 
 The work is done by the process that asks, with the settings of its session, on Spark Connect too: the table has to be
 in its reach. What of it is spread, the session's workers do. What it answers with is small, and becomes a DataFrame.
@@ -15,8 +15,7 @@ from indextables.errors import QueryError, TableNotFoundError
 from indextables.ops.workers import working_with
 from indextables.predicate.source import show_place
 from indextables.spark.arrow_types import to_spark_schema
-from indextables.spark.column_info import tables_of
-from indextables.spark.named_tables import named_frame
+from indextables.spark.named_tables import named_tables
 from indextables.spark.scans import open_log
 from indextables.spark.session_settings import with_session
 from indextables.spark.workers import SparkWorkers
@@ -44,17 +43,22 @@ def _url(spark: Any, command: Command, target: Target) -> str:
         return target.text
     deed, place = COMMANDS[command.name].deed, redact(show_place(command.text, target.place))
     try:
-        frame = named_frame(spark, target.text)
+        named = named_tables(spark, target.text)
     except ParseException as error:
         raise QueryError(
             f"cannot {deed} because `{target.text}` is no name of a table, at {place}", hint="put a path in quotes"
         ) from error
-    if frame is None:
+    if named is None:
         raise TableNotFoundError(
             f"cannot {deed} because there is no table or view `{target.text}`, at {place}",
             hint="put a path in quotes, as in `'s3://bucket/logs'`",
         )
-    urls = tables_of(frame.schema)
+    urls = named.urls
+    if named.unclear is not None:
+        raise QueryError(
+            f"cannot {deed} because the table behind `{target.text}` is not known: {named.unclear}, at {place}",
+            hint="give the path of the table in quotes",
+        )
     if not urls:
         raise QueryError(
             f"cannot {deed} because `{target.text}` has no column of a table of this format, at {place}",

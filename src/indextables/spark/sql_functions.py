@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -17,10 +16,8 @@ import pyarrow as pa
 
 from indextables.errors import QueryError
 from indextables.predicate.literals import as_timestamp
-from indextables.spark import jvm
 from indextables.spark.arrow_types import to_spark_schema
-from indextables.spark.column_info import is_whole, tables_of
-from indextables.spark.named_tables import named_frame
+from indextables.spark.named_tables import named_tables
 from indextables.spark.options import names_of_option
 from indextables.spark.reading import read
 from indextables.spark.session_settings import with_session
@@ -30,9 +27,6 @@ from indextables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_NODE = re.compile(r"^[\s:+-]*(\w+)", re.MULTILINE)
-_PLAIN_NODES = frozenset({"SubqueryAlias", "View", "Project", "Relation", "RelationV2", "LogicalRelation"})
 
 
 def make_frame(spark: Any, call: TableCall, text: str) -> DataFrame:
@@ -151,34 +145,23 @@ class _Call:
             return argument.value
         if not isinstance(argument.value, Name):
             self._fail("expected a table first: a quoted path, or the name of a table or view", argument.start)
-        frame = named_frame(self._spark, argument.value.text)
-        if frame is None:
+        named = named_tables(self._spark, argument.value.text)
+        if named is None:
             self._fail(f"there is no table or view `{argument.value.text}`", argument.start, "a path stands in quotes")
-        found = tables_of(frame.schema)
-        if not found:
+        if not named.urls and named.unclear is None:
             self._fail(f"`{argument.value.text}` is not a table of this format", argument.start)
-        if len(found) > 1 or not is_whole(frame.schema) or not _is_plain(self._spark, frame):
+        if len(named.urls) != 1 or not named.is_whole:
             self._fail(
                 f"`{argument.value.text}` is a view that is not the whole of a table",
                 argument.start,
                 "give the path of the table in quotes, and use `search` and `where`",
             )
-        return found[0]
+        return named.urls[0]
 
     def _fail(self, reason: str, start: int, hint: str | None = None) -> NoReturn:
         raise QueryError(
             f"cannot call `{self._call.function}` because {reason}, at {draw_place(self._text, start)}", hint=hint
         ) from None
-
-
-def _is_plain(spark: Any, frame: DataFrame) -> bool:
-    """Whether a plan gives all rows of what it reads."""
-    if jvm.is_classic(spark):
-        plan = frame._jdf.queryExecution().analyzed().toString()
-    else:
-        explained = frame._explain_string(extended=True)  # type: ignore[operator]
-        plan = explained.split("== Analyzed Logical Plan ==\n")[1].split("\n", 1)[1].split("\n== ")[0]
-    return set(_NODE.findall(plan)) <= _PLAIN_NODES
 
 
 def _open(spark: Any, url: str, given: dict[str, Any]) -> Table:

@@ -33,8 +33,8 @@ public final class Bridge {
     }
 
     public PrivateScan.Opened opened(
-        String format, String title, byte[] options, Function plan, Function push, Function scan) {
-        return new PrivateScan.Opened(format, title, Texts.map(options), plan, push, scan);
+        String format, String title, byte[] options, Function plan, Function push, Function scan, Function describe) {
+        return new PrivateScan.Opened(format, title, Texts.map(options), plan, push, scan, describe);
     }
 
     public Dataset dataFrame(SparkSession session, NativeScan scan, PrivateScan.Opened opened) {
@@ -71,11 +71,21 @@ public final class Bridge {
             (org.apache.spark.sql.classic.SparkSession) frame.sparkSession(), shuffled);
     }
 
-    /** `build` makes the functions of searches, which run as `pattern` does, and `describe` tells what they do. */
+    /** The tables of a format behind a frame, as JSON. */
+    public String sources(Dataset frame, String format) {
+        return Sources.json(((org.apache.spark.sql.classic.Dataset) frame).queryExecution().analyzed(), format);
+    }
+
+    /**
+     * `build` makes the functions of searches, which run as `pattern` does, and `describe` tells what they do. `fields`
+     * tells how the columns of a stream are indexed.
+     */
     public void enable(
-        SparkSession session, String format, Function open, PythonFunction pattern, Function build, Function describe) {
+        SparkSession session, String format, Function open, PythonFunction pattern, Function build, Function describe,
+        Function fields) throws ReflectiveOperationException {
         SearchFunctions.register(
-            ((org.apache.spark.sql.classic.SparkSession) session).sessionState().functionRegistry(), pattern, build);
+            ((org.apache.spark.sql.classic.SparkSession) session).sessionState().functionRegistry(), pattern);
+        SearchColumns.install(session, format, open, pattern, build, fields);
         Frames.register(((org.apache.spark.sql.classic.SparkSession) session).sessionState().tableFunctionRegistry());
         SearchCall.describeBy(describe);
         FoundRows.show(session.experimental());

@@ -75,6 +75,8 @@ public final class PrivateScan extends PythonTable {
         final Function plan;
         final Function push;
         private final Function scan;
+        private final Function describe;
+        private Map fields;
         private NativeScan nativeScan;
         private boolean isScanKnown;
 
@@ -82,15 +84,23 @@ public final class PrivateScan extends PythonTable {
          * `plan` takes what a scan is to give, as JSON, and gives the length of a note, the note, and rows as Arrow's
          * stream format where it found all of them. `push`
          * takes searches as JSON, and gives those that its scans take; none where rows have to decide. `scan` gives the
-         * native scan, or an empty list where there is none.
+         * native scan, or an empty list where there is none. `describe` tells how columns are indexed.
          */
-        public Opened(String format, String title, Map options, Function plan, Function push, Function scan) {
+        public Opened(
+            String format, String title, Map options, Function plan, Function push, Function scan, Function describe) {
             this.format = format;
             this.title = title;
             this.options = options;
             this.plan = plan;
             this.push = push;
             this.scan = scan;
+            this.describe = describe;
+        }
+
+        /** How columns are indexed, by their names. */
+        synchronized Map fields() {
+            if (fields == null) fields = Texts.map(Texts.checked(describe.apply(format)));
+            return fields;
         }
 
         /** Spark's own scan of the table, or null where Python has to serve it. It is made when it is first asked for. */

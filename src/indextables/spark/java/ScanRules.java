@@ -75,7 +75,10 @@ final class ScanRules {
         public TreeNode apply(TreeNode plan) {
             if (!ENABLED.containsKey(session) || changesRows(plan)) return plan;
             if (!SearchRules.mayCall((LogicalPlan) plan)) return replaced((LogicalPlan) plan);
-            LogicalPlan searched = new SearchRules(this).applied((LogicalPlan) plan);
+            // The plan inside of a command is analysed by none of our rules.
+            LogicalPlan known = SearchColumns.applied(session, (LogicalPlan) plan);
+            SearchColumns.check(known);
+            LogicalPlan searched = new SearchRules(this).applied(known);
             return SearchScores.placed(replaced(searched));
         }
 
@@ -134,29 +137,34 @@ final class ScanRules {
             return with(load, PrivateScan.of(load.schema(), opened, new PrivateScan.Asked()));
         }
 
-        /** All scans of one load are of one version, so it is opened once. */
         private PrivateScan.Opened opened(DataSourceV2Relation load, PythonDataSourceV2 source) {
-            if (load.table() instanceof CatalogLoad) return ((CatalogLoad) load.table()).opened(load.options());
-            synchronized (source) {
-                PrivateScan.Opened known = (PrivateScan.Opened) OPENED.get(source);
-                if (known == null) {
-                    byte[] pickled = source.getOrCreateDataSourceInPython(
-                        format, load.options(), scala.Option.apply(load.schema())).dataSource();
-                    known = (PrivateScan.Opened) Texts.checked(open.apply(pickled));
-                    OPENED.put(source, known);
-                }
-                return known;
-            }
+            return ScanRules.opened(load, source, format, open);
         }
+    }
 
-        private static PythonDataSourceV2 sourceOf(PythonTable table) {
-            try {
-                Field field = PythonTable.class.getDeclaredField("ds");
-                field.setAccessible(true);
-                return (PythonDataSourceV2) field.get(table);
-            } catch (ReflectiveOperationException error) {
-                throw new IllegalStateException(error);
+    /** All scans of one load are of one version, so it is opened once. */
+    static PrivateScan.Opened opened(
+        DataSourceV2Relation load, PythonDataSourceV2 source, String format, Function open) {
+        if (load.table() instanceof CatalogLoad) return ((CatalogLoad) load.table()).opened(load.options());
+        synchronized (source) {
+            PrivateScan.Opened known = (PrivateScan.Opened) OPENED.get(source);
+            if (known == null) {
+                byte[] pickled = source.getOrCreateDataSourceInPython(
+                    format, load.options(), scala.Option.apply(load.schema())).dataSource();
+                known = (PrivateScan.Opened) Texts.checked(open.apply(pickled));
+                OPENED.put(source, known);
             }
+            return known;
+        }
+    }
+
+    static PythonDataSourceV2 sourceOf(PythonTable table) {
+        try {
+            Field field = PythonTable.class.getDeclaredField("ds");
+            field.setAccessible(true);
+            return (PythonDataSourceV2) field.get(table);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
         }
     }
 

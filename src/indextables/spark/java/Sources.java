@@ -1,0 +1,197 @@
+package indextables.spark;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.OuterReference;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Where the columns of a plan come from: each attribute is traced to a relation of the plan. Nothing that a column says
+ * of itself counts, because that is kept in copies too.
+ */
+final class Sources {
+    private static final Object COMPUTED = new Object();
+    private static final String[] PARTS = {"search", "where", "limit"};
+
+    /** A table of ours in a plan. */
+    static final class Relation {
+        final LogicalPlan node;
+        final Object table;
+        final CaseInsensitiveStringMap options;
+
+        private Relation(LogicalPlan node, Object table, CaseInsensitiveStringMap options) {
+            this.node = node;
+            this.table = table;
+            this.options = options;
+        }
+
+        String place() {
+            return table instanceof CatalogLoad ? (String) ((CatalogLoad) table).told.get("location") : options.get("path");
+        }
+
+        boolean isWhole() {
+            for (int i = 0; i < PARTS.length; i++) {
+                if (options.containsKey(PARTS[i])) return false;
+            }
+            return !(table instanceof PrivateScan) || ((PrivateScan) table).asked.searches.isEmpty();
+        }
+    }
+
+    /** A column of a table of ours, by the name that it has there. */
+    static final class Column {
+        final Relation relation;
+        final String name;
+
+        private Column(Relation relation, String name) {
+            this.relation = relation;
+            this.name = name;
+        }
+    }
+
+    private final String format;
+    private final Map found = new HashMap();
+    private final Map shared = new HashMap();
+    private final List references = new ArrayList();
+
+    private Sources(String format) {
+        this.format = format;
+    }
+
+    static Sources of(LogicalPlan plan, String format) {
+        Sources sources = new Sources(format);
+        sources.walk(plan);
+        for (int i = 0; i < sources.references.size(); i++) sources.follow((CTERelationRef) sources.references.get(i));
+        return sources;
+    }
+
+    /** Whether an attribute is made somewhere in the plan, so that it is no column of a query around it. */
+    boolean knows(Attribute attribute) {
+        return found.containsKey(attribute.exprId());
+    }
+
+    /** The column that an attribute is, also behind another name; null where it is computed or of another source. */
+    Column column(Attribute attribute) {
+        Object at = found.get(attribute.exprId());
+        for (int i = 0; i < found.size() && at != null && !(at instanceof Column) && at != COMPUTED; i++) at = found.get(at);
+        return at instanceof Column ? (Column) at : null;
+    }
+
+    /**
+     * The attribute of this query or of one around it that an expression is; null where it is computed. A view of the
+     * catalog casts its columns to the types that it was made with.
+     */
+    static Attribute attribute(Object expression) {
+        if (expression instanceof OuterReference) return attribute(((OuterReference) expression).e());
+        if (expression instanceof Cast && ((Cast) expression).dataType().equals(((Cast) expression).child().dataType())) {
+            return attribute(((Cast) expression).child());
+        }
+        return expression instanceof Attribute ? (Attribute) expression : null;
+    }
+
+    /** As JSON: the places of the tables that columns of a plan come from, and whether it gives all rows of one as they are. */
+    static String json(LogicalPlan plan, String format) {
+        Sources sources = of(plan, format);
+        Set places = new LinkedHashSet();
+        boolean isWhole = isPlain(plan, format);
+        List output = CollectionConverters.asJava(plan.output());
+        for (int i = 0; i < output.size(); i++) {
+            Column column = sources.column((Attribute) output.get(i));
+            if (column != null) places.add(column.relation.place());
+            isWhole = isWhole && column != null && column.relation.isWhole()
+                && column.name.equalsIgnoreCase(((Attribute) output.get(i)).name());
+        }
+        Map answer = new HashMap();
+        answer.put("places", places);
+        answer.put("isWhole", Boolean.valueOf(isWhole));
+        return Texts.json(answer);
+    }
+
+    private static boolean isPlain(LogicalPlan plan, String format) {
+        LogicalPlan node = plan;
+        while (node instanceof SubqueryAlias || node instanceof View || node instanceof Project) {
+            node = (LogicalPlan) node.children().head();
+        }
+        return relation(node, format) != null;
+    }
+
+    /** The table of ours that a leaf of a plan reads; null for other nodes. */
+    static Relation relation(LogicalPlan node, String format) {
+        if (node instanceof DataSourceV2Relation) {
+            DataSourceV2Relation load = (DataSourceV2Relation) node;
+            return relation(node, load.table(), load.options(), format);
+        }
+        if (node instanceof StreamingRelationV2) {
+            StreamingRelationV2 load = (StreamingRelationV2) node;
+            return relation(node, load.table(), load.extraOptions(), format);
+        }
+        LiveSplits splits = NativeScan.splitsOf(node);
+        if (splits == null || splits.opened == null) return null;
+        return new Relation(node, splits, new CaseInsensitiveStringMap(splits.opened.options));
+    }
+
+    private static Relation relation(LogicalPlan node, Object table, CaseInsensitiveStringMap options, String format) {
+        if (table instanceof PrivateScan) {
+            return new Relation(node, table, new CaseInsensitiveStringMap(((PrivateScan) table).opened.options));
+        }
+        if (!(table instanceof PythonTable)) return null;
+        boolean isOurs = table instanceof CatalogLoad || format.equalsIgnoreCase(((PythonTable) table).name());
+        return isOurs ? new Relation(node, table, options) : null;
+    }
+
+    private void walk(LogicalPlan node) {
+        List children = CollectionConverters.asJava(node.children());
+        for (int i = 0; i < children.size(); i++) walk((LogicalPlan) children.get(i));
+        List expressions = CollectionConverters.asJava(node.expressions());
+        for (int i = 0; i < expressions.size(); i++) walk((Expression) expressions.get(i));
+        if (node instanceof CTERelationDef) shared.put(Long.valueOf(((CTERelationDef) node).id()), node);
+        if (node instanceof CTERelationRef) references.add(node);
+        Relation relation = relation(node, format);
+        List output = CollectionConverters.asJava(node.output());
+        for (int i = 0; i < output.size(); i++) {
+            Attribute attribute = (Attribute) output.get(i);
+            if (relation != null) found.put(attribute.exprId(), new Column(relation, attribute.name()));
+            else if (!knows(attribute)) found.put(attribute.exprId(), COMPUTED);
+        }
+    }
+
+    private void walk(Expression expression) {
+        if (expression instanceof Alias) {
+            Attribute named = attribute(((Alias) expression).child());
+            found.put(((Alias) expression).exprId(), named == null ? COMPUTED : named.exprId());
+        }
+        if (expression instanceof PlanExpression) walk((LogicalPlan) ((PlanExpression) expression).plan());
+        List children = CollectionConverters.asJava(expression.children());
+        for (int i = 0; i < children.size(); i++) walk((Expression) children.get(i));
+    }
+
+    /** The columns of a common table expression are those of its definition, under names of their own. */
+    private void follow(CTERelationRef reference) {
+        LogicalPlan definition = (LogicalPlan) shared.get(Long.valueOf(reference.cteId()));
+        if (definition == null) return;
+        List defined = CollectionConverters.asJava(definition.output());
+        List output = CollectionConverters.asJava(reference.output());
+        for (int i = 0; i < output.size() && i < defined.size(); i++) {
+            Object from = ((Attribute) defined.get(i)).exprId();
+            if (!from.equals(((Attribute) output.get(i)).exprId())) found.put(((Attribute) output.get(i)).exprId(), from);
+        }
+    }
+}

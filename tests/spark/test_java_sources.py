@@ -1,0 +1,36 @@
+"""The Java sources are compiled without a session, and what is wrong with one is said."""
+
+from __future__ import annotations
+
+from tests.spark_runs import needs_spark
+
+from indextables.errors import ConfigError
+from indextables.spark import java_sources
+
+GOOD = b"package indextables.spark; final class Good { int two() { return 1 + 1; } }"
+BAD = b"package indextables.spark; final class Bad { org.apache.spark.sql.Nothing none() { return null; } }"
+
+
+@needs_spark
+def test_a_source_that_does_not_compile_is_named(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(java_sources, "_sources", lambda: {"Good.java": GOOD, "Bad.java": BAD})
+    assert java_sources.main() == 1
+    said = capsys.readouterr()
+    assert said.out == "compiled 1 of 2 Java sources\n"
+    assert "Bad.java" in said.err
+    assert "Nothing" in said.err
+
+
+@needs_spark
+def test_all_sources_compile(capsys) -> None:
+    assert java_sources.main() == 0, capsys.readouterr().err
+    assert f"compiled {len(java_sources._sources())} of" in capsys.readouterr().out
+
+
+def test_without_java_a_line_says_so(monkeypatch, capsys) -> None:
+    def nowhere() -> None:
+        raise ConfigError("cannot find a Java")
+
+    monkeypatch.setattr(java_sources, "find_java", nowhere)
+    assert java_sources.main() == 0
+    assert capsys.readouterr().out == "Java sources are not compiled because there is no Java: cannot find a Java\n"
