@@ -21,6 +21,7 @@ from indextables.errors import ConfigError, IndexTablesError, TableNotFoundError
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.horizon import own_properties
 from indextables.spark import jvm
+from indextables.spark.caching import table_changed
 from indextables.spark.catalog_entries import NewEntry, NewTable, is_secret, split_properties
 from indextables.spark.column_info import described_fields
 from indextables.spark.loading import activate
@@ -89,6 +90,7 @@ class CatalogSide:
             "stage": self._stage,
             "restage": self._restage,
             "alter": self._alter,
+            "changed": self._changed,
         }
 
     def apply(self, request: str) -> Any:
@@ -237,6 +239,10 @@ class CatalogSide:
             options = SourceOptions.parse(self._options({**asked, "given": {}}))
             Table(_log(options), _log(options).snapshot()).set_properties(ours)
         return {"left": list(left)}
+
+    def _changed(self, asked: dict[str, Any]) -> dict[str, Any]:
+        table_changed(self._spark, asked["path"])
+        return {}
 
     def _options(self, asked: Mapping[str, Any]) -> dict[str, str]:
         """The place of a table, and the options of a statement, then of its entry, then of the session."""

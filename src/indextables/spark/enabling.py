@@ -15,7 +15,7 @@ import warnings
 from pyspark.sql import SparkSession
 
 from indextables.ops.workers import offer_workers
-from indextables.spark import catalog, jvm, loading, saving, statements, streaming
+from indextables.spark import caching, catalog, jvm, loading, saving, statements, streaming
 from indextables.spark.column_info import DescribeStream
 from indextables.spark.opening import Opening
 from indextables.spark.options import NAME
@@ -62,6 +62,7 @@ def enable(spark: SparkSession) -> SparkSession:
     _hide_secrets(spark)
     with _lock:
         jvm.enabled_sessions.add(spark)
+        caching.install()
         loading.install()
         saving.install()
         statements.install()

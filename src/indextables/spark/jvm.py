@@ -46,6 +46,11 @@ def bridge(spark: SparkSession) -> Any:
         return _bridges[known]
 
 
+def has_bridge(spark: SparkSession) -> bool:
+    """Whether our Java classes are in the JVM of a classic session."""
+    return gateway(spark) in _bridges
+
+
 def gateway(spark: SparkSession) -> Any:
     """The way to the JVM of a classic session."""
     return spark.sparkContext._gateway

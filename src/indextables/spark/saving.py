@@ -18,6 +18,7 @@ from indextables.errors import ConfigError, TableExistsError, TableNotFoundError
 from indextables.log.snapshot import Head
 from indextables.ops import on_write
 from indextables.spark import jvm
+from indextables.spark.caching import table_changed
 from indextables.spark.loading import activate, scala_map
 from indextables.spark.options import (
     CREATE_ONLY,
@@ -113,6 +114,7 @@ class _Save(NamedTuple):
         for key, value in options.items():
             writer = writer.option(key, value)
         writer.save()
+        table_changed(self.spark, log.url)
         if is_looked_after:
             on_write.after_write(log)
 

@@ -15,6 +15,7 @@ from indextables.errors import QueryError, TableNotFoundError
 from indextables.ops.workers import working_with
 from indextables.predicate.source import show_place
 from indextables.spark.arrow_types import to_spark_schema
+from indextables.spark.caching import table_changed
 from indextables.spark.named_tables import named_tables
 from indextables.spark.scans import open_log
 from indextables.spark.session_settings import with_session
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_CHANGING_ROWS = ("drop_partitions", "restore")
+
+
 def run_command(spark: Any, command: Command) -> DataFrame:
     """Run a command, and give its answer as a DataFrame."""
     spec = COMMANDS[command.name]
     url = None if command.target is None else _url(spark, command, command.target)
     with working_with(SparkWorkers(spark)):
         answer = spec.run(url, command.arguments, with_session(spark, url, {}))
+    if url is not None and command.name in _CHANGING_ROWS:
+        table_changed(spark, url)
     if command.name == "invalidate_cache":
         open_log.cache_clear()
     # Connect infers no columns where there are no rows.

@@ -71,6 +71,28 @@ public final class Bridge {
             (org.apache.spark.sql.classic.SparkSession) frame.sparkSession(), shuffled);
     }
 
+    /** The places of tables that cached queries read, as JSON. */
+    public String cachedPlaces(SparkSession session, String format) throws ReflectiveOperationException {
+        return Texts.json(Caches.places(session, format));
+    }
+
+    /** Compute cached queries anew that read tables at some places. */
+    public void recache(SparkSession session, List places, String format, Function move) throws ReflectiveOperationException {
+        Caches.changed(session, places, format, move);
+    }
+
+    /** Drop what is cached of a frame, at whatever version of its tables. */
+    public void uncache(SparkSession session, Dataset frame, boolean blocking) throws ReflectiveOperationException {
+        Caches.forget(session, frame, blocking);
+    }
+
+    /** A frame of the same plan, whose tables of the catalog are at their newest versions. */
+    public Dataset renewed(Dataset frame) {
+        return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
+            (org.apache.spark.sql.classic.SparkSession) frame.sparkSession(),
+            ((org.apache.spark.sql.classic.Dataset) frame).queryExecution().analyzed());
+    }
+
     /** The tables of a format behind a frame, as JSON. */
     public String sources(Dataset frame, String format) {
         return Sources.json(((org.apache.spark.sql.classic.Dataset) frame).queryExecution().analyzed(), format);

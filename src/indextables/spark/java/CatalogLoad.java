@@ -128,6 +128,13 @@ class CatalogLoad extends PythonTable {
         return new CatalogWrite(this, info, false);
     }
 
+    /** One that is equal to this table at every version. */
+    CatalogLoad unversioned() {
+        Map any = new HashMap(told);
+        any.put("version", "");
+        return new CatalogLoad(title, any, new Shown(new HashMap(), new StructType()), ask);
+    }
+
     /** Tables are equal where their rows are. */
     public boolean equals(Object other) {
         if (other == null || other.getClass() != getClass()) return false;

@@ -1,5 +1,6 @@
 package indextables.spark;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -71,22 +72,57 @@ final class CatalogWrite implements SupportsOverwrite, SupportsDynamicOverwrite 
         Write write = new PythonWrite(CatalogLoad.newSource(format), format, asked, isOverwrite);
         List columns = (List) table.told.get("partitions");
         long share = ((Number) told.get("share")).longValue();
-        return share <= 0 || columns.isEmpty() ? write : new Shuffled(write, columns, share);
+        return new Planned(table, write, share <= 0 ? new ArrayList() : columns, share);
     }
 
-    /** A write whose rows come in shares of about so many bytes, those of a partition together. */
-    private static final class Shuffled implements RequiresDistributionAndOrdering {
+    /** A write that tells of its commit: Spark itself looks for what it has cached by the name of the table alone. */
+    private static final class Telling implements BatchWrite {
+        private final CatalogLoad table;
+        private final BatchWrite write;
+
+        Telling(CatalogLoad table, BatchWrite write) {
+            this.table = table;
+            this.write = write;
+        }
+
+        public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+            return write.createBatchWriterFactory(info);
+        }
+
+        public boolean useCommitCoordinator() {
+            return write.useCommitCoordinator();
+        }
+
+        public void commit(WriterCommitMessage[] messages) {
+            write.commit(messages);
+            try {
+                Texts.checked(table.ask.apply(Texts.json(table.request("changed", new HashMap()))));
+            } catch (RuntimeException error) {  // the rows are committed: no error may call them back
+                Caches.clear(org.apache.spark.sql.classic.SparkSession.active());
+            }
+        }
+
+        public void abort(WriterCommitMessage[] messages) {
+            write.abort(messages);
+        }
+    }
+
+    /** A write whose rows come in shares of about so many bytes, those equal in some columns together, if there are any. */
+    private static final class Planned implements RequiresDistributionAndOrdering {
+        private final CatalogLoad table;
         private final Write write;
         private final List columns;
         private final long share;
 
-        Shuffled(Write write, List columns, long share) {
+        Planned(CatalogLoad table, Write write, List columns, long share) {
+            this.table = table;
             this.write = write;
             this.columns = columns;
             this.share = share;
         }
 
         public Distribution requiredDistribution() {
+            if (columns.isEmpty()) return Distributions.unspecified();
             Expression[] keys = new Expression[columns.size()];
             for (int i = 0; i < keys.length; i++) {
                 keys[i] = Expressions.column(CatalogLoad.quoted((String) columns.get(i)));
@@ -99,7 +135,7 @@ final class CatalogWrite implements SupportsOverwrite, SupportsDynamicOverwrite 
         }
 
         public long advisoryPartitionSizeInBytes() {
-            return share;
+            return columns.isEmpty() ? 0 : share;
         }
 
         public SortOrder[] requiredOrdering() {
@@ -111,7 +147,7 @@ final class CatalogWrite implements SupportsOverwrite, SupportsDynamicOverwrite 
         }
 
         public BatchWrite toBatch() {
-            return write.toBatch();
+            return new Telling(table, write.toBatch());
         }
 
         public StreamingWrite toStreaming() {

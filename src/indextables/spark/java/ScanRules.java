@@ -158,6 +158,11 @@ final class ScanRules {
         }
     }
 
+    /** Open a load anew when it is read next. */
+    static void forget(PythonDataSourceV2 source) {
+        OPENED.remove(source);
+    }
+
     static PythonDataSourceV2 sourceOf(PythonTable table) {
         try {
             Field field = PythonTable.class.getDeclaredField("ds");
