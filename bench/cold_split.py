@@ -1,8 +1,9 @@
 """`cold-split`: opening a table of one large split and asking it for the first time, with an empty index cache.
 
 Each measurement is a new process and a cache directory of its own, so that nothing is kept but the operating system's
-pages. One more finds the index in the cache, and compares its checksums, as the first use in a process does. Starting Python and importing the library are not counted. How the time is made up is measured in processes of
-their own, which take the same steps one by one.
+pages. One more finds the index in the cache, and compares its checksums, as the first use in a process does. Starting
+Python and importing the library are not counted. How the time is made up is measured in processes of their own, which
+take the same steps one by one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Native scans: Spark's own Parquet scan over the live splits of a table at one version, fed from the log.
 
 Splits are Parquet files, so nothing is faster where no search is asked for. The log names the files: the store is never
-listed. Partition values and statistics rule splits out before any is opened, and Spark verifies the checksum of every
-page that it reads.
+listed. Partition values and statistics rule splits out before any is opened. The driver verifies the seal of a split
+before a scan first reads it, since Spark trusts the footer, and Spark verifies the checksum of every page.
 """
 
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,9 +33,12 @@ from indextables.spark.hadoop_settings import settings_of_hadoop
 from indextables.spark.options import SourceOptions, option_text
 from indextables.spark.places import hadoop_urls
 from indextables.spark.worker_errors import error_text
+from indextables.split.verifying import verify_seals
+from indextables.store import ObjectStore
 from indextables.table import Table
 
 _FILE_COLUMNS = ["path", "size", "modification_time"]
+_SEALED_COLUMNS = ["path", "size", "footer_start_offset", "footer_end_offset"]
 _CREDENTIALS = [setting for setting in settings.ALL if setting.secret]
 
 
@@ -55,10 +59,19 @@ def to_spark(
 class NativeTable:
     """A table at one version that Spark can scan by itself."""
 
-    def __init__(self, snapshot: Snapshot, config: Config, root: str, files: pa.Table, partitions: pa.Table) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: Config,
+        store: ObjectStore,
+        root: str,
+        files: pa.Table,
+        partitions: pa.Table,
+    ) -> None:
         self.schema = to_spark_schema(snapshot.schema)
         self._snapshot = snapshot
         self._config = config
+        self._store = store
         self._root = root
         self._files = files
         self._partitions = partitions
@@ -81,7 +94,9 @@ class NativeTable:
         if where is not None:
             files = files.filter(prune_mask(files, where, snapshot, config))
         partitions = _partition_values(files, snapshot)
-        return partitions if isinstance(partitions, str) else cls(snapshot, config, root, files, partitions)
+        if isinstance(partitions, str):
+            return partitions
+        return cls(snapshot, config, table.log.reader.store, root, files, partitions)
 
     def frame(
         self, spark: SparkSession, asked: SourceOptions, *, where: str | None, columns: Sequence[str] | None
@@ -111,6 +126,7 @@ class NativeTable:
             ipc_stream(table),
             self._snapshot.num_files,
             MayMatch(self._files, self._snapshot, self._config),
+            VerifySeals(self._files, self._store, self._config),
         )
         return bridge.nativeScan(splits, self.schema.json())
 
@@ -151,6 +167,27 @@ class MayMatch:
         numbers = pc.cast(mask, pa.uint8())
         found: bytes = numbers.buffers()[1].to_pybytes()[numbers.offset : numbers.offset + len(numbers)]
         return found
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+class VerifySeals:
+    """Verifies the footers of splits for Java, before Spark reads them."""
+
+    def __init__(self, files: pa.Table, store: ObjectStore, config: Config) -> None:
+        self._files = files.select(_SEALED_COLUMNS)
+        self._store = store
+        self._config = config
+
+    def apply(self, numbers: bytes) -> bytes | str:
+        """`numbers` say which splits, in four bytes each. What is wrong with one is given as text."""
+        places = struct.unpack(f">{len(numbers) // 4}i", numbers)
+        try:
+            verify_seals(self._store, self._files.take(pa.array(places, pa.int32())), self._config)
+        except IndexTablesError as error:
+            return error_text(error)
+        return b""
 
     class Java:
         implements = ("java.util.function.Function",)

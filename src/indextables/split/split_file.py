@@ -226,13 +226,11 @@ class SplitFile:
         self._read = read
         self._tail = tail
         self._tail_start = footer_start
-        split_id = layout.check_seal(tail, key, size=size)
+        split_id = _check_seal(tail, key, size)
         metadata = _parse_footer(tail, key)
         self.directory: Directory = _directory_of(metadata, key)
         if self.directory.split_id != split_id or self.directory.footer_start_offset != footer_start:
             raise corrupt(key, "its directory is that of another file")
-        if named_split_id(key) not in (None, split_id):
-            raise corrupt(key, f"it is the split `{split_id}`, put in the place of another")
         if metadata.num_rows != self.directory.num_rows:
             raise corrupt(key, f"it has {metadata.num_rows} rows and its directory says {self.directory.num_rows}")
         self.num_rows: int = metadata.num_rows
@@ -276,8 +274,7 @@ class SplitFile:
         if footer_start_offset is None or footer_end_offset is None:
             read = _reader(store, key, size)
             return cls(read, key, size, *_find_tail(read, key, size))
-        if not 0 <= footer_start_offset <= footer_end_offset or footer_end_offset != size:
-            raise corrupt(key, f"its footer cannot be at {footer_start_offset} to {footer_end_offset} of {size} bytes")
+        _check_offsets(key, size, footer_start_offset, footer_end_offset)
         read = _reader(store, key, size)
         (tail,) = read([(footer_start_offset, footer_end_offset)])
         return cls(read, key, size, footer_start_offset, tail)
@@ -327,6 +324,31 @@ class SplitFile:
     def _verified(self, member: Member, stored: bytes | memoryview) -> memoryview:
         layout.check_crc(stored, member.raw_crc32, self.key, f"its {member.name.replace('-', ' ')}")
         return memoryview(stored)
+
+
+def verify_seal(
+    store: ObjectStore, key: str, *, size: int, footer_start_offset: int | None, footer_end_offset: int | None
+) -> None:
+    """Verify the footer of a split and that its name is its own, by one ranged read, without opening it."""
+    if footer_start_offset is None or footer_end_offset is None:
+        SplitFile.open(store, key, size=size)
+        return
+    _check_offsets(key, size, footer_start_offset, footer_end_offset)
+    (tail,) = _read_ranges(store, key, size, [(footer_start_offset, footer_end_offset)])
+    _check_seal(tail, key, size)
+
+
+def _check_seal(tail: bytes, key: str, size: int) -> str:
+    """The id of the split whose footer's range this is, where seal and name agree."""
+    split_id = layout.check_seal(tail, key, size=size)
+    if named_split_id(key) not in (None, split_id):
+        raise corrupt(key, f"it is the split `{split_id}`, put in the place of another")
+    return split_id
+
+
+def _check_offsets(key: str, size: int, start: int, end: int) -> None:
+    if not 0 <= start <= end or end != size:
+        raise corrupt(key, f"its footer cannot be at {start} to {end} of {size} bytes")
 
 
 def _reader(store: ObjectStore, key: str, size: int) -> ReadRanges:

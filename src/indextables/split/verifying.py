@@ -1,27 +1,35 @@
 """A split read through: its footer, every page of its rows and every member of its index, each against its checksum.
 
-What the rows say of themselves comes with it, so that whoever asks can hold it against the log.
+What the rows say of themselves comes with it, so that whoever asks can hold it against the log. For readers that trust
+a footer as it stands there is a check of seals alone, which reads no more than the footers.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.config import Config, settings
-from indextables.errors import CorruptSplitError, SchemaError
+from indextables.config import Config, settings, store_settings
+from indextables.errors import CorruptSplitError, ObjectNotFoundError, SchemaError
+from indextables.log.pools import SHARED_POOLS
 from indextables.protocol.actions import Add
 from indextables.scratch import scratch_directory
 from indextables.split.fields import FieldMap
 from indextables.split.indexing import open_index
 from indextables.split.layout import MAGIC, corrupt
 from indextables.split.reindexing import is_readable
-from indextables.split.split_file import SplitFile
+from indextables.split.split_file import SplitFile, verify_seal
 from indextables.split.statistics import ColumnStatistics, StatisticsCollector
 from indextables.store import ObjectStore
+
+_VERIFYING = "seal-verifying"
+_CORES = min(8, os.cpu_count() or 1)
 
 
 class RowFacts(NamedTuple):
@@ -44,6 +52,27 @@ def read_row_facts(split: SplitFile, statistics: StatisticsCollector, partition_
     if num_rows != split.num_rows:
         raise corrupt(split.key, f"it holds {num_rows} rows and its directory says {split.num_rows}")
     return RowFacts(num_rows, statistics.finish(), {name: frozenset(known) for name, known in values.items()})
+
+
+def verify_seals(store: ObjectStore, files: pa.Table, config: Config) -> None:
+    """Verify the footers of many splits side by side; the first that is damaged is a `CorruptSplitError`.
+
+    `files` has the columns `path`, `size`, `footer_start_offset` and `footer_end_offset`. A split that is missing is
+    left to its reader.
+    """
+    workers = max(_CORES, config[store_settings.STORE_PARALLELISM] if store.is_remote else 0)
+    SHARED_POOLS.map(_VERIFYING, functools.partial(_verify_seal, store), files.to_pylist(), workers=workers)
+
+
+def _verify_seal(store: ObjectStore, file: dict[str, Any]) -> None:
+    with contextlib.suppress(ObjectNotFoundError):
+        verify_seal(
+            store,
+            file["path"],
+            size=file["size"],
+            footer_start_offset=file["footer_start_offset"],
+            footer_end_offset=file["footer_end_offset"],
+        )
 
 
 def check_index(split: SplitFile, config: Config) -> None:

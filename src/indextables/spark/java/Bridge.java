@@ -23,9 +23,10 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class Bridge {
     /** Splits of a table, which come as Arrow's stream format, out of all that are live. */
     public LiveSplits splits(
-        String root, String version, String partitionSchema, byte[] files, int numLive, Function mayMatch) {
+        String root, String version, String partitionSchema, byte[] files, int numLive, Function mayMatch,
+        Function verify) {
         StructType schema = Texts.schema(partitionSchema);
-        return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch);
+        return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch, verify);
     }
 
     public NativeScan nativeScan(LiveSplits splits, String schema) {

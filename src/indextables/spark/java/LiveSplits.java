@@ -1,10 +1,13 @@
 package indextables.spark;
 
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -20,10 +23,14 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The live splits of a table at one version, as the log names them: no directory is ever listed. Partition filters are
- * decided exactly, by Spark's own evaluation; of other filters the log rules out what it can.
+ * decided exactly, by Spark's own evaluation; of other filters the log rules out what it can. Spark trusts the footer of a
+ * Parquet file, so that the seal of a split is verified before a scan reads it, once in this process.
  */
 public final class LiveSplits implements FileIndex {
     private static final int ALL_AT_ONCE = 1 << 27;
+    private static final int MOST_VERIFIED = 1 << 20;
+    /** Paths and lengths of splits whose seals were right. */
+    private static final Set VERIFIED = ConcurrentHashMap.newKeySet();
 
     private final Path root;
     private final String version;
@@ -32,6 +39,7 @@ public final class LiveSplits implements FileIndex {
     private final InternalRow[] partitions;
     private final int numLive;
     private final Function mayMatch;
+    private final Function verify;
     /** For scans of another kind; null where nobody asks for them. */
     PrivateScan.Opened opened;
     private final String appliedFilters;
@@ -39,14 +47,17 @@ public final class LiveSplits implements FileIndex {
 
     /**
      * `rows` hold path, size and time of the splits to read, then their partition values. `mayMatch` takes the texts of
-     * predicates, as JSON, and gives a byte a split, 0 where no row can match.
+     * predicates, as JSON, and gives a byte a split, 0 where no row can match. `verify` takes the numbers of splits, as
+     * integers of four bytes, and gives the text of an error where one of them is not what was written.
      */
     public LiveSplits(
-        String root, String version, StructType partitionSchema, List rows, int numLive, Function mayMatch) {
+        String root, String version, StructType partitionSchema, List rows, int numLive, Function mayMatch,
+        Function verify) {
         this.root = new Path(root);
         this.version = version;
         this.partitionSchema = partitionSchema;
         this.mayMatch = mayMatch;
+        this.verify = verify;
         this.appliedFilters = "";
         this.numLive = numLive;
         this.files = new FileStatus[rows.size()];
@@ -68,6 +79,7 @@ public final class LiveSplits implements FileIndex {
         this.version = all.version;
         this.partitionSchema = all.partitionSchema;
         this.mayMatch = all.mayMatch;
+        this.verify = all.verify;
         this.opened = all.opened;
         this.numLive = all.numLive;
         this.appliedFilters = appliedFilters;
@@ -171,6 +183,7 @@ public final class LiveSplits implements FileIndex {
         List conjuncts = new ArrayList();
         conjuncts.addAll(CollectionConverters.asJava(partitionFilters));
         List kept = kept(conjuncts, CollectionConverters.asJava(dataFilters));
+        verify(kept);
         Map directories = new LinkedHashMap();
         for (int i = 0; i < kept.size(); i++) {
             int at = ((Integer) kept.get(i)).intValue();
@@ -189,6 +202,23 @@ public final class LiveSplits implements FileIndex {
             answer.add(PartitionDirectory.apply((InternalRow) entry.getKey(), found));
         }
         return CollectionConverters.asScala(answer).toSeq();
+    }
+
+    /** Refuse splits whose footers are damaged: Spark would leave out rows by their statistics. */
+    private void verify(List kept) {
+        List names = new ArrayList();
+        ByteBuffer asked = ByteBuffer.allocate(4 * kept.size());
+        for (int i = 0; i < kept.size(); i++) {
+            int at = ((Integer) kept.get(i)).intValue();
+            String name = files[at].getLen() + " " + files[at].getPath();
+            if (VERIFIED.contains(name)) continue;
+            names.add(name);
+            asked.putInt(numbers[at]);
+        }
+        if (names.isEmpty()) return;
+        Texts.checked(verify.apply(Arrays.copyOf(asked.array(), asked.position())));
+        if (VERIFIED.size() > MOST_VERIFIED) VERIFIED.clear();
+        VERIFIED.addAll(names);
     }
 
     public Seq rootPaths() {

@@ -43,6 +43,8 @@ public final class NativeScan {
         // The splits hold dates of the proleptic Gregorian calendar, as Spark does, without its mark.
         options = (Map) options.$plus(new Tuple2("datetimeRebaseMode", "CORRECTED"));
         options = (Map) options.$plus(new Tuple2("parquet.page.verify-checksum.enabled", "true"));
+        // Row groups would be left out by dictionaries whose headers no checksum covers.
+        options = (Map) options.$plus(new Tuple2("parquet.filter.dictionary.enabled", "false"));
         return new HadoopFsRelation(
             splits, splits.partitionSchema(), schema, scala.Option.empty(), new ParquetFileFormat(), options, session);
     }
