@@ -295,6 +295,9 @@ class Table:
     ) -> DataFrame:
         """The rows of this version as a DataFrame: Spark's own Parquet scan over the live splits that `where` does not
         rule out. Rows that it is not true of are left out too."""
+        from indextables.spark import check_pyspark
+
+        check_pyspark()
         from indextables.spark.native import to_spark
 
         return to_spark(self, spark, where=where, columns=columns)

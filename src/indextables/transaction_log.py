@@ -258,6 +258,11 @@ class TransactionLog:
             version = version_at(self._reader, self._reader.whole_segment(), moment_ms(timestamp))
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise ConfigError(f"cannot read version `{version!r}`: expected a whole number")
+        if version is not None and version < 0:
+            raise ConfigError(
+                f"cannot read version `{version}` because versions are counted from 0",
+                hint="leave `version` out for the newest one; `history` lists all of them",
+            )
         return self._reader.snapshot(version)
 
     def list_files(self, *, where: str | None = None, max_staleness_seconds: float = 0) -> pa.Table:

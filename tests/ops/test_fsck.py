@@ -28,9 +28,10 @@ from indextables.errors import TableNotFoundError
 from indextables.log.restoring import MoveHorizon, Restore
 from indextables.ops.fsck import FSCK_SCHEMA, examine, fsck
 from indextables.ops.workers import LocalWorkers, working_with
-from indextables.protocol.names import state_keys, version_key
+from indextables.protocol.names import LOG_DIRECTORY, state_keys, version_key
 from indextables.protocol.state_manifest import encode_state_manifest
 from indextables.store import open_store
+from indextables.store.metered import MeteredStore
 
 HOUR_MS = 3_600_000
 
@@ -500,3 +501,36 @@ def test_a_clean_up_meanwhile_is_no_damage(logged, suffix) -> None:
 
     store = Meddling(logged.log.reader.store, "get", suffix, clean_up)
     assert found(it.TransactionLog(logged.url, store=store)) == []
+
+
+class _CheckpointingStore(MeteredStore):
+    """A directory where another process writes a checkpoint after each of the first listings."""
+
+    def __init__(self, inner, table: it.Table, times: int) -> None:
+        super().__init__(inner)
+        self._table = table
+        self._left = times
+
+    def list(self, prefix="", *, after=""):
+        found = list(super().list(prefix, after=after))
+        if prefix == LOG_DIRECTORY and self._left:
+            self._left -= 1
+            self._table.append(rows(self._left))
+            self._table.checkpoint()
+        return iter(found)
+
+
+@pytest.mark.parametrize("times", [1, 2, 20])
+@pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
+def test_checkpoints_of_another_process_are_no_problem(tmp_path, kind, times) -> None:
+    table = make_table(tmp_path / "t", appends=2, properties={"spark.indextables.state.format": kind})
+    store = _CheckpointingStore(open_store(table.url, Config.resolve()), it.Table.open(table.url), times)
+    assert found(it.TransactionLog(table.url, store=store)) == []
+
+
+def test_damage_is_found_beside_checkpoints_of_another_process(tmp_path) -> None:
+    table = make_table(tmp_path / "t", appends=3)
+    table.checkpoint()
+    (tmp_path / "t" / version_key(1)).write_bytes(b"nothing of a version")
+    store = _CheckpointingStore(open_store(table.url, Config.resolve()), it.Table.open(table.url), 20)
+    assert ("error", "version") in found(it.TransactionLog(table.url, store=store))

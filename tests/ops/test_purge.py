@@ -149,6 +149,12 @@ def test_an_age_is_text_or_a_timedelta(table, age) -> None:
     assert row["retention_hours"] == 48
 
 
+def test_an_age_of_less_than_an_hour_is_refused_for_what_it_is(table) -> None:
+    with pytest.raises(ConfigError, match="cannot purge after `0:00:15` because ages are whole hours") as refused:
+        purge(table.log(), older_than=datetime.timedelta(seconds=15))
+    assert refused.value.hint == "round it up, as to `1 hour`"
+
+
 def test_splits_are_found_in_every_layout_and_nothing_else_is_touched(table) -> None:
     splits = ["root.split", "splits/s.split", "day=1/x.split", "day=1%3A2/hour=3/splits/é y.split", "deep/er/z.split"]
     others = [

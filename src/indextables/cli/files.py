@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.cli.options import open_table, time_travel
 from indextables.cli.output import (
@@ -18,6 +17,7 @@ from indextables.cli.output import (
     print_table,
     size_text,
 )
+from indextables.log.files import exact_sum
 
 _COLUMNS = (
     Column("path", lambda row: row["path"], fold=True),
@@ -56,14 +56,14 @@ def files(options: dict[str, str], url: str, version: int | None, timestamp: str
 def _summary(live: pa.Table, version: int) -> str:
     if not live.num_rows:
         return f"no files, version {version}"
-    num_records = pc.sum(live["num_records"], min_count=0).as_py()
+    num_records = exact_sum(live["num_records"])
     num_unknown = live["num_records"].null_count
     unknown = f" (not counting {plural_text(num_unknown, 'file')} of unknown length)" if num_unknown else ""
     return ", ".join(
         [
             plural_text(live.num_rows, "file"),
             plural_text(num_records, "record") + unknown,
-            size_text(pc.sum(live["size"]).as_py()),
+            size_text(exact_sum(live["size"])),
             f"version {version}",
         ]
     )

@@ -37,6 +37,7 @@ from indextables.cli.output import (
 )
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import TableNotFoundError
+from indextables.log.files import exact_sum
 from indextables.ops.bad_lines import OnBadLine
 from indextables.ops.input_files import InputFiles
 from indextables.ops.input_source import STDIN
@@ -239,7 +240,7 @@ def _result(table: Table, version: int, files: InputFiles, seconds: float, *, is
         "skipped_lines": files.bad.skipped,
         "nulled_values": files.bad.nulled,
         "splits": added.num_rows,
-        "bytes": pc.sum(added["size"]).as_py() or 0,
+        "bytes": exact_sum(added["size"]),
         "seconds": round(seconds, 3),
     }
     return pa.Table.from_pylist([row])

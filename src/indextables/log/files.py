@@ -99,6 +99,12 @@ class LiveFiles:
             yield from TableSource(files_table(self._tail.values())).tables(keep, columns)
 
 
+def exact_sum(numbers: pa.ChunkedArray[Any]) -> int:
+    """Sum whole numbers of 64 bits; Arrow's own sum of them wraps around. Null counts as 0."""
+    high, low = pc.shift_right(numbers, 32), pc.bit_wise_and(numbers, (1 << 32) - 1)
+    return (int(pc.sum(high, min_count=0).as_py()) << 32) + int(pc.sum(low, min_count=0).as_py())
+
+
 def rows_left(table: pa.Table, gone: pa.Array[Any], columns: Sequence[str] | None) -> pa.Table:
     """The rows of a table, or some columns of them, less those whose path is gone."""
     chosen = table if columns is None else table.select(list(columns))

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.caching import lazy_property
 from indextables.errors import CorruptLogError, SchemaError
-from indextables.log.files import LiveFiles
+from indextables.log.files import LiveFiles, exact_sum
 from indextables.log.metrics import REPLAY
 from indextables.protocol.actions import Metadata, Protocol, Skip
 from indextables.protocol.doc_mapping import registry_of, restore_doc_mappings
@@ -112,8 +111,8 @@ class Snapshot(Head):
         for table in self.live_files.tables(columns=["num_records", "size"]):
             totals = _Totals(
                 totals.num_files + table.num_rows,
-                totals.num_records + int(pc.sum(table["num_records"], min_count=0).as_py()),
-                totals.num_bytes + int(pc.sum(table["size"], min_count=0).as_py()),
+                totals.num_records + exact_sum(table["num_records"]),
+                totals.num_bytes + exact_sum(table["size"]),
             )
         return totals
 

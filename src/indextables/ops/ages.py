@@ -64,6 +64,10 @@ def _hours(age: Age) -> int:
     try:
         return _HOURS.read(age)
     except BadValueError:
+        if isinstance(age, datetime.timedelta) and age >= datetime.timedelta():
+            raise ConfigError(
+                f"cannot purge after `{age}` because ages are whole hours", hint="round it up, as to `1 hour`"
+            ) from None
         raise ConfigError(
             f"cannot purge because `{age}` is not an age: expected {_HOURS.expected}", hint="as in `7 days`"
         ) from None

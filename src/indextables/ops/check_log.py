@@ -58,16 +58,20 @@ class CheckedLog(NamedTuple):
 
 
 def check_log(log: TransactionLog, horizon: int) -> CheckedLog:
-    """Check every file of the log; again from the start where a clean-up took files away in the middle."""
-    store = log.reader.store
+    """Check every file of the log; again from the start where it changed in the middle, as by a commit, a checkpoint or
+    a clean-up. A problem that the next look does not find was none."""
+    listing = Listing.of(log.reader.store.list(LOG_DIRECTORY))
+    checked = _LogCheck(log, listing, horizon).run()
     for _ in range(_LOOKS):
-        listing = Listing.of(store.list(LOG_DIRECTORY))
-        checked = _LogCheck(log, listing, horizon).run()
-        there = {meta.key for meta in store.list(LOG_DIRECTORY)} if checked.problems else listing.objects.keys()
-        if listing.objects.keys() <= there:
-            break
+        again = Listing.of(log.reader.store.list(LOG_DIRECTORY)) if checked.problems else listing
+        if listing.objects == again.objects:
+            return checked
         log.invalidate_cache()
-    return checked
+        before, listing = checked.problems, again
+        checked = _LogCheck(log, listing, horizon).run()
+        if set(checked.problems) <= set(before):
+            return checked
+    return checked._replace(problems=[problem for problem in checked.problems if problem in before])
 
 
 class _LogCheck:

@@ -29,7 +29,7 @@ def create(
 ) -> TransactionLog:
     """The log of a new table. `schema` is an Arrow schema or Spark's schema JSON."""
     log = TransactionLog(url, options=options)
-    columns = schema if isinstance(schema, pa.Schema) else schema_from_json(schema)
+    columns = _columns(schema)
     configuration = {**properties, **_indexing_properties(columns, indexing)}
     map_fields(columns, log.config.with_properties(configuration), partition_by)
     created = log.initialize(
@@ -40,6 +40,23 @@ def create(
             f"cannot create a table at `{log.url}` because there is one already", hint="open it with `Table.open`"
         )
     return log
+
+
+def _columns(schema: pa.Schema | str) -> pa.Schema:
+    if isinstance(schema, pa.Schema):
+        return schema
+    if isinstance(schema, str):
+        return schema_from_json(schema)
+    hint = 'write `pyarrow.schema([("id", pyarrow.int64()), ...])`'
+    if hasattr(schema, "__arrow_c_stream__"):
+        hint = "give the schema of the rows, as `pyarrow.table(rows).schema`, and then `append` the rows"
+    elif callable(getattr(schema, "json", None)):
+        hint = "give Spark's schema as `schema.json()`"
+    raise SchemaError(
+        f"cannot create a table with a `{type(schema).__name__}` as its schema: expected an Arrow schema, or Spark's "
+        "as JSON",
+        hint=hint,
+    )
 
 
 def _indexing_properties(schema: pa.Schema, indexing: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.log.base import DamagedBaseError
+from indextables.log.files import exact_sum
 from indextables.log.replacing import Replace
 from indextables.log.replay import BrokenChainError, VersionFile, check_chain
 from indextables.log.snapshot import mark_at
@@ -127,7 +128,7 @@ def _counted(info: ManifestInfo, live: int) -> ManifestInfo:
 
 def sum_of_sizes(files: pa.Table) -> int:
     """The bytes of some files together."""
-    return int(pc.sum(files["size"], min_count=0).as_py())
+    return exact_sum(files["size"])
 
 
 def _check_follow(base: StateManifest, versions: Sequence[VersionFile]) -> None:

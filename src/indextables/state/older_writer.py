@@ -20,6 +20,7 @@ from indextables.state.formats import JSON_IN_PARTS, Format
 from indextables.state.older import Parts, parts_at
 from indextables.state.reader import StateReader
 from indextables.state.written import (
+    MOST_BYTES,
     WrittenCheckpoint,
     check_same,
     check_version_is_there,
@@ -92,7 +93,7 @@ def _hint(snapshot: Snapshot, kind: Format, created_time_ms: int, parts: Parts |
     return LastCheckpoint(
         version=snapshot.version,
         size=snapshot.num_files,
-        size_in_bytes=snapshot.total_bytes,
+        size_in_bytes=min(snapshot.total_bytes, MOST_BYTES),
         num_files=snapshot.num_files,
         created_time=created_time_ms,
         parts=None if parts is None else parts.number,

@@ -43,6 +43,7 @@ from indextables.state.compaction import ReadFiles, laid_out, needs_compaction
 from indextables.state.reader import StateReader
 from indextables.state.reuse import MANIFESTS, ReusedManifests
 from indextables.state.written import (
+    MOST_BYTES,
     WrittenCheckpoint,
     check_same,
     check_version_is_there,
@@ -198,7 +199,7 @@ class StateWriter:
             state_version=snapshot.version,
             created_at=self._clock.now_ms(),
             num_files=num_files,
-            total_bytes=total_bytes,
+            total_bytes=min(total_bytes, MOST_BYTES),
             schema_registry=registry_of(snapshot.metadata.configuration),
             metadata=snapshot.metadata,
             protocol=snapshot.protocol,

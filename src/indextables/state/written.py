@@ -15,6 +15,9 @@ from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
 from indextables.protocol.state_manifest import StateManifest
 from indextables.store import ObjectStore
 
+MOST_BYTES = (1 << 63) - 1
+"""The most that a checkpoint can say of the size of a table."""
+
 
 class PlaceTakenError(CheckpointValidationError):
     """What stands in the place of a checkpoint is not what should be there: it needs a version of its own."""
