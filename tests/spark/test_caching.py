@@ -131,3 +131,13 @@ def test_a_frame_that_is_not_cached_stands_at_its_version(session, tmp_path) -> 
     rows = session.createDataFrame(log_rows(1000).to_pylist(), frame.schema)
     rows.write.format("indextables").mode("append").save(table.url)
     assert (frame.count(), cached.count(), table.refresh().num_records) == (180, 180, 240)
+
+
+def test_a_refresh_shows_what_others_have_written(session, tmp_path) -> None:
+    table = make_logs(tmp_path / "logs")
+    session.sql(f"CREATE TABLE logs USING indextables LOCATION '{table.url}'")
+    session.sql("CACHE TABLE logs")
+    assert count(session, "SELECT count(*) FROM logs") == 180
+    table.append(log_rows(1000))
+    session.sql("REFRESH TABLE logs")
+    assert count(session, "SELECT count(*) FROM logs") == 240

@@ -2,7 +2,7 @@
 
 Taken are Arrow tables, batches and readers, lists of batches, and everything that speaks Arrow's C stream, as Polars,
 DuckDB and pandas do. A column is widened where no value can change, as from 32 to 64 bits; everything else that does
-not fit is an error that names the column.
+not fit is an error that names the column. Texts of `CHAR(n)` and `VARCHAR(n)` are held to their length as Spark does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import SchemaError
+from indextables.protocol.schema import text_length
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _WIDENINGS: tuple[tuple[Any, Any], ...] = (
@@ -112,13 +113,63 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array[Any]:
             f"cannot write the column `{field.name}` because it {what}, and the table allows no null there"
         )
     if column.type == field.type:
-        return column
+        return _held_to_length(column, field)
     if not _may_widen(column.type, field.type):
         raise _misfit(field, column.type)
     try:
-        return pc.cast(column, field.type)
+        widened = pc.cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _misfit(field, column.type, f": {str(error).splitlines()[0]}") from error
+    changed = _changed_number(column, widened)
+    if changed is not None:
+        raise _misfit(field, column.type, f": {changed} would become another number")
+    return _held_to_length(widened, field)
+
+
+def _changed_number(given: Any, cast: Any) -> float | None:
+    """A number of more bits that one of fewer bits does not hold, in a column or anywhere inside of it."""
+    if given.type == cast.type or not len(given):
+        return None
+    if pa.types.is_dictionary(given.type):
+        return _changed_number(given.dictionary_decode(), cast)
+    if pa.types.is_floating(given.type) and given.type.bit_width > cast.type.bit_width:
+        differs = pc.and_(pc.not_equal(pc.cast(cast, given.type), given), pc.invert(pc.is_nan(given)))
+        found = given.filter(differs)
+        return found[0].as_py() if len(found) else None
+    parts = zip(_parts(given), _parts(cast), strict=True) if pa.types.is_nested(given.type) else ()
+    return next((changed for part, other in parts if (changed := _changed_number(part, other)) is not None), None)
+
+
+def _parts(column: Any) -> list[Any]:
+    """The columns inside of a nested one, without what is null there."""
+    if pa.types.is_struct(column.type):
+        return list(column.flatten())
+    if pa.types.is_map(column.type):
+        column = column.drop_null()
+        entries = column.cast(pa.list_(pa.struct([("key", column.type.key_type), ("value", column.type.item_type)])))
+        return list(entries.flatten().flatten())
+    return [column.flatten()]
+
+
+def _held_to_length(column: Any, field: pa.Field) -> Any:
+    """Texts as a column of limited ones holds them: a `char` is filled up with blanks, and no text is too long."""
+    limit = text_length(field)
+    if limit is None or not _is_text(column.type):
+        return column
+    kind, length = limit
+    is_long = pc.greater(pc.utf8_length(column), length)
+    if pc.any(is_long).as_py():
+        # As in SQL, blanks at the end do not count.
+        shorter = pc.utf8_slice_codeunits(column, 0, length)
+        kept = pc.equal(pc.utf8_rtrim(column, " "), pc.utf8_rtrim(shorter, " "))
+        lost = column.filter(pc.invert(kept))
+        if len(lost):
+            raise SchemaError(
+                f"cannot write the column `{field.name}` because `{lost[0].as_py()[:100]}` has more than {length} "
+                f"characters, and the table's is `{kind}({length})`"
+            )
+        column = pc.if_else(is_long, shorter, column)
+    return pc.utf8_rpad(column, length, " ") if kind == "char" else column
 
 
 def _may_widen(given: pa.DataType, wanted: pa.DataType) -> bool:

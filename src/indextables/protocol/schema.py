@@ -35,6 +35,9 @@ _PRIMITIVES: dict[str, pa.DataType] = {
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,3})\s*,\s*([0-9]{1,3})\s*\)")
 _MAX_PRECISION = 38
 _STRINGS = re.compile(r"(?:var)?char\([0-9]+\)|string collate \w+")
+_LENGTH = re.compile(r"((?:var)?char)\(\s*([0-9]{1,10})\s*\)")
+# Where Spark keeps the type of a column of limited texts, which is `string` to everything else.
+_LENGTH_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 _SIMPLE_NAMES: list[tuple[Any, str]] = [
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_int8, "byte"),
@@ -119,6 +122,13 @@ def check_partition_columns(schema: pa.Schema, partition_columns: Sequence[str])
         raise SchemaError("cannot partition by every column, because no column would be left for the rows")
 
 
+def text_length(field: pa.Field[Any]) -> tuple[str, int] | None:
+    """`char` or `varchar`, and the most characters that a text may have; None for columns without such a limit."""
+    declared = (field.metadata or {}).get(_LENGTH_KEY.encode())
+    found = None if declared is None else _LENGTH.fullmatch(declared.decode())
+    return None if found is None else (found[1], int(found[2]))
+
+
 def same_columns(left: pa.Schema, right: pa.Schema) -> bool:
     """Whether two schemas have the same names and types in the same order; nullability and metadata aside."""
     return [(field.name, str(field.type)) for field in left] == [(field.name, str(field.type)) for field in right]
@@ -152,8 +162,13 @@ def _field_to_spark(field: pa.Field[Any]) -> dict[str, Any]:
         "name": field.name,
         "type": _type_to_spark(field.type, field.name),
         "nullable": field.nullable,
-        "metadata": {},
+        "metadata": _metadata_to_spark(field),
     }
+
+
+def _metadata_to_spark(field: pa.Field[Any]) -> dict[str, str]:
+    declared = (field.metadata or {}).get(_LENGTH_KEY.encode())
+    return {} if declared is None else {_LENGTH_KEY: declared.decode()}
 
 
 def _type_to_spark(kind: Any, column: str) -> Any:
@@ -201,7 +216,18 @@ def _fields_from_spark(value: dict[str, Any], where: str) -> list[pa.Field[Any]]
 def _field_from_spark(field: Any, where: str) -> pa.Field[Any]:
     if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
         raise SchemaError(f"cannot read the schema because a field of {where} has no `name` or no `type`")
-    return _arrow_field(field["name"], _type_from_spark(field["type"], field["name"]), field.get("nullable"))
+    read = _arrow_field(field["name"], _type_from_spark(field["type"], field["name"]), field.get("nullable"))
+    declared = _declared_length(field)
+    return read if declared is None else read.with_metadata({_LENGTH_KEY: declared})
+
+
+def _declared_length(field: dict[str, Any]) -> str | None:
+    """The type of limited texts that a field has, by itself or by its metadata."""
+    if isinstance(field["type"], str) and _LENGTH.fullmatch(field["type"]):
+        return field["type"]
+    metadata = field.get("metadata")
+    declared = metadata.get(_LENGTH_KEY) if isinstance(metadata, dict) else None
+    return declared if isinstance(declared, str) else None
 
 
 def _arrow_field(name: str, kind: pa.DataType, nullable: Any) -> pa.Field[Any]:

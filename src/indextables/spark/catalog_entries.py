@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import CharType, StringType, StructField, StructType, VarcharType
 
 from indextables.config import lookup
 from indextables.config.resolve import PREFIX
@@ -21,6 +21,7 @@ from indextables.store.base import ObjectStore
 
 _OPTION = "option."
 _PATH = "path"
+_LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
 _COMMENT = "comment"
 _LOCATION = "location"
 _RESERVED = {"provider", _LOCATION, _COMMENT, "owner", "external", "is_managed_location", "collation", "table_type"}
@@ -87,7 +88,7 @@ class NewEntry(NamedTuple):
         settings = spelled_settings(SourceOptions.parse(options).settings, columns)
         properties = spelled_settings(self.settings, columns)
         return NewTable(
-            self.schema.json(),
+            _as_strings(self.schema).json(),
             [by_lower.get(name.lower(), name) for name in self.partition_columns],
             table_properties({**settings, **properties}),
             {f"{PREFIX}{key}": value for key, value in properties.items() if not key.startswith(_INDEXING)},
@@ -107,7 +108,7 @@ class NewEntry(NamedTuple):
         """Refuse a statement that says something else of a table than the table itself. Order counts: rows that are
         inserted without names of columns follow it."""
         there = to_spark_schema(head.schema)
-        if self.schema is not None and _shown(self.schema).lower() != _shown(there).lower():
+        if self.schema is not None and _shown(_as_strings(self.schema)).lower() != _shown(there).lower():
             raise SchemaError(
                 f"cannot use the columns ({_shown(self.schema)}) for `{self.name}` because the table at `{url}` has "
                 f"({_shown(there)})",
@@ -140,11 +141,11 @@ class NewEntry(NamedTuple):
         return {key: value for key, value in self.options.items() if key not in _indexing(self.options)}
 
     def commented(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Columns with the comments that they were given, and without what they say of their table."""
+        """Columns with the comments that they were given."""
         given = {} if self.schema is None else {field.name.lower(): field.metadata for field in self.schema.fields}
         for field in schema["fields"]:
             comment = given.get(field["name"].lower(), {}).get(_COMMENT)
-            field["metadata"] = {} if comment is None else {_COMMENT: comment}
+            field["metadata"] |= {} if comment is None else {_COMMENT: comment}
         return schema
 
 
@@ -201,5 +202,18 @@ def _short(key: str) -> str:
     return key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
 
 
+def _as_strings(schema: StructType) -> StructType:
+    """Columns of `CHAR(n)` and `VARCHAR(n)` as Spark keeps them: strings that say what they are in their metadata."""
+    return StructType([_as_string(field) for field in schema.fields])
+
+
+def _as_string(field: StructField) -> StructField:
+    if not isinstance(field.dataType, CharType | VarcharType):
+        return field
+    metadata = {**field.metadata, _LENGTH: field.dataType.simpleString()}
+    return StructField(field.name, StringType(), field.nullable, metadata)
+
+
 def _shown(schema: StructType) -> str:
-    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)
+    kinds = (field.metadata.get(_LENGTH) or field.dataType.simpleString() for field in schema.fields)
+    return ", ".join(f"{field.name} {kind}" for field, kind in zip(schema.fields, kinds, strict=True))

@@ -7,6 +7,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -71,6 +74,11 @@ class CatalogLoad extends PythonTable {
 
     public Map properties() {
         return properties;
+    }
+
+    /** Columns of limited texts by their types, as statements that describe a table show them. */
+    public Column[] columns() {
+        return CatalogV2Util.structTypeToV2Columns(CharVarcharUtils.getRawSchema(schema()), true);
     }
 
     public Transform[] partitioning() {

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.OuterReference;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -97,12 +98,15 @@ final class Sources {
 
     /**
      * The attribute of this query or of one around it that an expression is; null where it is computed. A view of the
-     * catalog casts its columns to the types that it was made with.
+     * catalog casts its columns to the types that it was made with. A `char` is padded, and is so in the table already.
      */
     static Attribute attribute(Object expression) {
         if (expression instanceof OuterReference) return attribute(((OuterReference) expression).e());
         if (expression instanceof Cast && ((Cast) expression).dataType().equals(((Cast) expression).child().dataType())) {
             return attribute(((Cast) expression).child());
+        }
+        if (expression instanceof StaticInvoke && ((StaticInvoke) expression).functionName().equals("readSidePadding")) {
+            return attribute(((StaticInvoke) expression).arguments().head());
         }
         return expression instanceof Attribute ? (Attribute) expression : null;
     }
