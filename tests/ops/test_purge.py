@@ -13,7 +13,7 @@ from tests.ops.aging_table import HOUR_MS, UNCHECKED, AgingTable
 import indextables as it
 from indextables.errors import ConfigError, RetentionError
 from indextables.log.restoring import Restore
-from indextables.ops.ages import PROBE_PREFIX
+from indextables.log.store_clock import PROBE_PREFIX
 from indextables.ops.purge import purge
 from indextables.ops.reporting import reporting_to
 from indextables.protocol.names import parse_version_key

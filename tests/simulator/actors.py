@@ -122,7 +122,7 @@ def open_log(world: World, store, **options) -> it.TransactionLog:
         "memory://unused",
         options={**OPTIONS, **world.options, **options},
         store=store,
-        clock=world.clock,
+        clock=world.host_clock(),
         pools=InlinePools(),
         bases=None if world.real_states else PickledStates(store),
     )

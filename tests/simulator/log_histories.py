@@ -19,9 +19,10 @@ from tests.simulator.actors import (
     reader,
     writer,
 )
-from tests.simulator.world import Archive, World, lineage
+from tests.simulator.world import Archive, World, _decoded, lineage
 
 from indextables.errors import CheckpointError, CorruptLogError, IndexTablesError, RetentionError
+from indextables.log.store_clock import TOLERANCE_MS
 from indextables.protocol.actions import Add, Metadata, Remove, Skip
 from indextables.protocol.names import parse_version_key, version_key
 from indextables.protocol.version_file import commit_info, mark_of
@@ -39,6 +40,8 @@ NETWORK = {
 }
 DEATHS = {Fault.DIES_BEFORE: 0.01, Fault.DIES_AFTER: 0.02}
 STALE = {Fault.STALE: 0.15}
+_HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
 
 
 def contention(world: World, book: Book) -> None:
@@ -59,6 +62,13 @@ def contested(world: World, book: Book) -> None:
     """Writers that replace the same files."""
     for number in range(4):
         world.spawn(f"w{number}", writer(world, book, f"w{number}", 4, ["append", "replace", "replace"]))
+
+
+def skewed(world: World, book: Book) -> None:
+    """Writers whose clocks are hours and days ahead, beside one whose clock is right."""
+    world.ahead_ms = {"w1": 6 * _HOUR_MS, "w2": 5 * _DAY_MS}
+    for number in range(3):
+        world.spawn(f"w{number}", writer(world, book, f"w{number}", 4, ["append", "append", "skip", "properties"]))
 
 
 def cleaned(world: World, book: Book) -> None:
@@ -132,6 +142,21 @@ def simulate(seed: int, cast: Callable[[World, Book], None], faults: dict[Fault,
     except (AssertionError, IndexTablesError) as error:
         raise AssertionError(f"seed {seed}: {error}\n" + "\n".join(world.trace)) from error
     return world, book
+
+
+def simulate_skewed(seed: int, cast: Callable[[World, Book], None], faults: dict[Fault, float]) -> None:
+    """One run: no version claims more than a day that has not come, and time travel goes by the store's clock."""
+    world, _ = simulate(seed, cast, faults)
+    log = open_log(world, Archive(world.inner, world, "check"))
+    for entry in world.created:
+        info = commit_info(_decoded(world, entry) or ())
+        if entry.deleted_by is not None or info is None:
+            continue
+        assert info.timestamp <= entry.at_ms + _DAY_MS + TOLERANCE_MS, (
+            f"seed {seed}: version {entry.version} lies ahead"
+        )
+        found = log.snapshot(timestamp=entry.at_ms + TOLERANCE_MS).version
+        assert found >= entry.version, f"seed {seed}: version {found}, when {entry.version} was committed"
 
 
 def simulate_exchanged(seed: int, cast: Callable[[World, Book], None], faults: dict[Fault, float]) -> Counter[str]:

@@ -19,10 +19,11 @@ from tests.simulator.log_histories import DEATHS, NETWORK
 from tests.simulator.row_histories import OFTEN, RARELY
 
 from indextables.errors import CheckpointWriteError, IndexTablesError, ObjectExistsError
-from indextables.log import commit, conflict, operations, replacing
+from indextables.log import commit, conflict, operations, replacing, time_travel
 from indextables.log.operations import Done
 from indextables.log.replay import VersionFile
 from indextables.log.restoring import MoveHorizon
+from indextables.log.store_clock import StoreClock
 from indextables.ops import purge_plan
 from indextables.protocol import file_entry, json_checkpoint, parquet_checkpoint, state_manifest
 from indextables.protocol.names import version_key
@@ -78,6 +79,16 @@ def _never_there(batch, now):
     """A stream that does not look whether its batch is there."""
 
 
+def _host_time(self, newest):
+    """A commit that does not look at the clock of the store."""
+    return self._clock.now_ms()
+
+
+def _as_claimed(claimed_ms, file):
+    """A time travel that believes every writer."""
+    return claimed_ms
+
+
 def _all_or_nothing(start, properties, now):
     """A change of properties that no other change may stand beside."""
     return conflict.change_properties(start, properties, now) if start == now else conflict.Conflict("it was changed")
@@ -111,6 +122,12 @@ BY_HISTORIES = {
     ),
     "no look whether a version begins a table": Mutation(
         VersionFile, "begins_a_table", property(_never), log_histories.simulate_exchanged, log_histories.mixed, {}
+    ),
+    "commits claim the time of their host": Mutation(
+        StoreClock, "now_ms", _host_time, log_histories.simulate_skewed, log_histories.skewed, {}
+    ),
+    "versions are dated as they claim": Mutation(
+        time_travel, "credible_ms", _as_claimed, log_histories.simulate_skewed, log_histories.skewed, {}
     ),
     "properties are compared as a whole": Mutation(
         operations, "change_properties", _all_or_nothing, _LOG, log_histories.mixed, {}

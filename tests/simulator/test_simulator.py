@@ -22,6 +22,8 @@ from tests.simulator.log_histories import (
     mixed,
     simulate,
     simulate_exchanged,
+    simulate_skewed,
+    skewed,
 )
 from tests.simulator.world import Archive, World, lineage
 
@@ -46,6 +48,11 @@ def test_version_files_copied_over_others_are_never_taken_for_them() -> None:
         told += simulate_exchanged(seed, checkpointed if seed % 12 == 0 else mixed, {})
     assert told["refused"] > 100
     assert told["right"] > 20
+
+
+def test_clocks_that_are_ahead_do_not_spoil_time_travel() -> None:
+    for seed in range(40):
+        simulate_skewed(seed, skewed, NETWORK if seed % 2 else {})
 
 
 def test_one_seed_is_one_run() -> None:

@@ -145,6 +145,20 @@ class VirtualClock:
         return str(uuid.UUID(int=self._world.random.getrandbits(128)))
 
 
+class HostClock:
+    """The clock of one host, which may be ahead of the world's."""
+
+    def __init__(self, clock: VirtualClock, ahead_ms: int) -> None:
+        self._clock = clock
+        self._ahead_ms = ahead_ms
+
+    def __getattr__(self, name: str):
+        return getattr(self._clock, name)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self._ahead_ms
+
+
 class World:
     """A store, a clock, actors, and a seed."""
 
@@ -171,6 +185,11 @@ class World:
         self.sweepers: set[str] = set()
         self.splits: dict[str, bytes] = {}
         self.kept: set[str] = set()
+        self.ahead_ms: dict[str, int] = {}
+
+    def host_clock(self) -> HostClock:
+        """The clock of the actor that is at work."""
+        return HostClock(self.clock, self.ahead_ms.get(self.current, 0))
 
     def store(self, name: str, allowed: set[Fault] | None = None) -> FaultyStore:
         """A store for one actor. Every call is a place where others may go on."""

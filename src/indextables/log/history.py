@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from indextables.log.reader import LogReader
 from indextables.log.replay import VersionFile
+from indextables.log.time_travel import times_of
 from indextables.protocol.actions import Add, Remove
 
 HISTORY_SCHEMA = pa.schema(
@@ -34,16 +35,16 @@ def read_history(reader: LogReader, limit: int | None = None) -> pa.Table:
         segment = reader.whole_segment()
     oldest = segment.oldest if limit is None else max(segment.oldest, segment.newest - limit + 1)
     files = reader.read_versions(range(oldest, segment.newest + 1))
-    rows = [_row(file) for file in reversed(files)]
+    rows = [_row(file, time_ms) for file, time_ms in zip(files, times_of(reader, files), strict=True)][::-1]
     return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
 
 
-def _row(file: VersionFile) -> dict[str, Any]:
+def _row(file: VersionFile, time_ms: int) -> dict[str, Any]:
     adds = [action for action in file.actions if isinstance(action, Add)]
     info = file.info
     row: dict[str, Any] = {
         "version": file.version,
-        "timestamp": file.timestamp_ms,
+        "timestamp": time_ms,
         "operation": "CREATE" if file.version == 0 else None,
         "files_added": len(adds),
         "files_removed": sum(isinstance(action, Remove) for action in file.actions),

@@ -73,7 +73,8 @@ class Operation(Protocol):
         """Whether the plan depends on the live files."""
 
     def plan(self, start: Head, now: Head, timestamp_ms: int) -> Answer:
-        """The actions on top of `now`, for an operation that was begun on `start`."""
+        """The actions on top of `now`, for an operation that was begun on `start`. `timestamp_ms` is the time, which
+        may lie before the time that the newest version claims."""
 
 
 @dataclasses.dataclass(frozen=True)

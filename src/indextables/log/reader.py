@@ -36,13 +36,21 @@ from indextables.log.replay import (
     newest_definitions,
 )
 from indextables.log.restoring import refuse_purged
-from indextables.log.segment import Segment, find_version, grow_segment, reachable_text, version_files
+from indextables.log.segment import (
+    Segment,
+    find_version,
+    grow_segment,
+    list_from,
+    reachable_text,
+    version_files,
+)
 from indextables.log.snapshot import NAMELESS, Head, Snapshot
+from indextables.log.store_clock import StoreClock, credible_ms
 from indextables.log.versions import VersionReader
 from indextables.log.walk_back import walk_back
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.features import check_readable
-from indextables.store import ObjectStore
+from indextables.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +76,7 @@ class LogReader:
         self._clock = clock
         self._bases = bases
         self.metrics = metrics or LogMetrics()
+        self.store_clock = StoreClock(store, clock)
         self._plain = not config[settings.TRANSACTION_USE_OPTIMIZED]
         self._replays = not config[settings.CHECKPOINT_ENABLED]
         self._keeps = not self._plain and config[settings.TRANSACTION_CACHE_ENABLED]
@@ -235,8 +244,13 @@ class LogReader:
 
     def time_of_state(self, segment: Segment, version: int) -> int | None:
         """When the version was committed that a state stands for, if that state can be read."""
-        state = self._bases.load({version: segment.checkpoints[version]})
-        return None if state is None else state.timestamp_ms
+        keys = segment.checkpoints[version]
+        state = self._bases.load({version: keys})
+        return None if state is None else credible_ms(state.timestamp_ms, self.store.head(keys[0]))
+
+    def version_metas(self, first: int) -> dict[int, ObjectMeta]:
+        """The version files from `first` on as the store describes them."""
+        return list_from(self.store, first)[0]
 
     def metadata(self) -> Metadata:
         """The metadata in force, found by walking back from the newest version."""

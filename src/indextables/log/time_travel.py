@@ -1,16 +1,25 @@
-"""From a moment to the version that stood then: the last one committed at or before it."""
+"""From a moment to the version that stood then: the last one committed at or before it.
+
+A version was committed when it says so, unless the store's clock had not come so far: then a writer's clock was ahead,
+and the store's time counts. Times never go back from one version to the next.
+"""
 
 from __future__ import annotations
 
 import bisect
 import datetime
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from indextables.clock import format_timestamp_ms, parse_timestamp_ms
 from indextables.errors import ConfigError, RetentionError
 from indextables.log.reader import LogReader
+from indextables.log.replay import VersionFile
 from indextables.log.segment import Segment
+from indextables.log.store_clock import credible_ms
+
+logger = logging.getLogger(__name__)
 
 
 def moment_ms(timestamp: str | datetime.datetime | int) -> int:
@@ -32,10 +41,10 @@ def version_at(reader: LogReader, segment: Segment, moment_ms: int) -> int:
     versions = range(segment.oldest, segment.newest + 1)
     oldest: tuple[int, int] | None = None
     if versions:
-        times = _Times(reader, versions) if _are_dated(reader, versions) else _running_times(reader, versions)
-        if at := bisect.bisect_right(times, moment_ms):
+        at, first_ms = _find(reader, versions, moment_ms)
+        if at:
             return versions[at - 1]
-        oldest = (segment.oldest, times[0])
+        oldest = (segment.oldest, first_ms)
     for version in sorted((at for at in segment.checkpoints if at < segment.oldest), reverse=True):
         committed_ms = reader.time_of_state(segment, version)
         if committed_ms is not None:
@@ -50,29 +59,52 @@ def version_at(reader: LogReader, segment: Segment, moment_ms: int) -> int:
     )
 
 
+def times_of(reader: LogReader, files: Sequence[VersionFile]) -> list[int]:
+    """When versions that follow each other were committed."""
+    metas = reader.version_metas(files[0].version) if files else {}
+    times: list[int] = []
+    for file in files:
+        time_ms = credible_ms(file.timestamp_ms, metas.get(file.version))
+        times.append(max(time_ms, times[-1]) if times else time_ms)
+    return times
+
+
+def _find(reader: LogReader, versions: range, moment_ms: int) -> tuple[int, int]:
+    """How many of the versions were committed at or before a moment, and when the first one was."""
+    if _are_dated(reader, versions):
+        try:
+            claimed = _Claimed(reader, versions)
+            return bisect.bisect_right(claimed, moment_ms), claimed[0]
+        except _ImplausibleError:
+            logger.info("versions of `%s` claim times that the store had not reached: all are looked at", reader.url)
+    times = times_of(reader, reader.read_versions(versions))
+    return bisect.bisect_right(times, moment_ms), times[0]
+
+
 def _are_dated(reader: LogReader, versions: range) -> bool:
     """Whether the log was written by writers that date their commits. Version 0 is dated by its metadata."""
     ends = {max(versions[0], 1), versions[-1]} - {0}
     return all(reader.read_version(version).info is not None for version in ends if version in versions)
 
 
-class _Times(Sequence[int]):
-    """The times of versions that never go back, read where the search looks."""
+class _ImplausibleError(Exception):
+    """A version claims a time that the store had not reached when its file was put."""
+
+
+class _Claimed(Sequence[int]):
+    """The times that versions claim, which never go back, read where the search looks."""
 
     def __init__(self, reader: LogReader, versions: range) -> None:
         self._reader = reader
         self._versions = versions
+        self._metas = reader.version_metas(versions.start)
 
     def __len__(self) -> int:
         return len(self._versions)
 
     def __getitem__(self, at: Any) -> Any:
-        return self._reader.read_version(self._versions[at]).timestamp_ms
-
-
-def _running_times(reader: LogReader, versions: range) -> Sequence[int]:
-    """The times of all versions, made monotonic: other writers leave no time of their own."""
-    times: list[int] = []
-    for file in reader.read_versions(versions):
-        times.append(max(file.timestamp_ms, times[-1] if times else file.timestamp_ms))
-    return times
+        version = self._versions[at]
+        claimed_ms = self._reader.read_version(version).timestamp_ms
+        if credible_ms(claimed_ms, self._metas.get(version)) != claimed_ms:
+            raise _ImplausibleError
+        return claimed_ms

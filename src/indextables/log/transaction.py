@@ -79,8 +79,8 @@ class Transaction:
         segment, now = self._newest()
         refuse_gap(segment, self.reader.url)
         self._start = self._start or now
-        timestamp_ms = max(self.clock.now_ms(), now.timestamp_ms)
-        answer = self.operation.plan(self._start, now, timestamp_ms)
+        now_ms = self.reader.store_clock.now_ms(segment)
+        answer = self.operation.plan(self._start, now, now_ms)
         if isinstance(answer, Conflict):
             raise CommitConflictError(
                 f"cannot commit to `{self.reader.url}` because {answer.reason}",
@@ -92,6 +92,7 @@ class Transaction:
         if not getattr(self.operation, "takes_over", False):
             refuse_state_commits(segment, now, self.reader.url)
         actions = checked(answer.actions, now.version + 1, self.reader.store.location)
+        timestamp_ms = max(now_ms, now.timestamp_ms)
         info = self._commit_info(now, answer, actions, timestamp_ms)
         return self._put(segment, now, answer, VersionFile(now.version + 1, (info, *actions), timestamp_ms))
 
@@ -106,6 +107,7 @@ class Transaction:
     def _put(self, segment: Segment, now: Head, plan: Plan, file: VersionFile) -> CommitResult:
         payload = encode_version(file.actions, compress=self.config[settings.TRANSACTION_COMPRESSION_ENABLED])
         committer = Committer(self.reader.store, self.config, self.clock, self.bases)
+        host_ms = self.clock.now_ms()
         outcome, grown = committer.put(Attempt(file.version, payload, self._txn_id), segment)
         if outcome is Outcome.MOVED:
             self.reader.forget()
@@ -113,6 +115,7 @@ class Transaction:
             self.reader.metrics.lost_race()
             raise _LostRaceError
         self.reader.metrics.committed()
+        self.reader.store_clock.committed(host_ms, None if grown is None else grown.newest_file)
         self.reader.committed(grown, advance(now, [file]), file)
         return CommitResult(file.version, self._txn_id, plan.dropped_groups, actions=tuple(file.actions))
 

@@ -1,26 +1,15 @@
-"""How long a purge lets things stay, and what time it is by the store's clock.
-
-Objects are dated by the store, so their ages are told by its clock and not by that of the host: by the time that it
-gives to a probe, which is put, looked at and deleted again. No reader takes the probe for anything.
-"""
+"""How long a purge lets things stay. Ages are told by the store's clock, which dates every object."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import logging
 
-from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.config.values import BadValueError, Duration
-from indextables.errors import ConfigError, StorageError
-from indextables.protocol.names import LOG_DIRECTORY
+from indextables.errors import ConfigError
 from indextables.state.retention import FLOOR_MS, Retention
-from indextables.store import ObjectStore
 
-logger = logging.getLogger(__name__)
-
-PROBE_PREFIX = f"{LOG_DIRECTORY}/_purge_probe-"
 HOUR_MS = 3_600_000
 _HOURS = Duration("hours")
 
@@ -71,21 +60,3 @@ def _hours(age: Age) -> int:
         raise ConfigError(
             f"cannot purge because `{age}` is not an age: expected {_HOURS.expected}", hint="as in `7 days`"
         ) from None
-
-
-def store_time_ms(store: ObjectStore, clock: Clock) -> int:
-    """What time it is by the store's clock."""
-    key = f"{PROBE_PREFIX}{clock.uuid()}"
-    store.put(key, b"")
-    try:
-        return store.head(key).modified_ms
-    finally:
-        delete_probes(store, [key])
-
-
-def delete_probes(store: ObjectStore, keys: list[str]) -> None:
-    """Delete probes, also those that a process left behind which died. One that stays harms nobody."""
-    try:
-        store.delete_many(keys)
-    except StorageError as error:
-        logger.info("a probe of the clock of `%s` is left for the next purge: %s", store.location.url, error.message)

@@ -13,6 +13,7 @@ from indextables.errors import CheckpointError, ConfigError, CorruptLogError, Ob
 from indextables.log.replay import BrokenChainError, VersionFile, advance, check_chain, fold, newest_definitions
 from indextables.log.segment import find_version
 from indextables.log.snapshot import Head, Snapshot
+from indextables.log.store_clock import ahead_text
 from indextables.ops.check_checkpoints import CheckpointReader
 from indextables.ops.snapshot_differences import snapshot_differences
 from indextables.protocol.actions import Add, Remove
@@ -89,12 +90,14 @@ class _LogCheck:
         self._files: dict[str, NamedFile] = {}
         self._follows = False
         self._noted = -1
+        self._is_ahead = False
         self._last: VersionFile | None = None
 
     def run(self) -> CheckedLog:
         listing = self._listing
         for version in sorted({*listing.versions, *listing.checkpoints}):
             file = self._read_version(version) if version in listing.versions else None
+            self._check_time(version, file)
             self._advance(version, file)
             self._check_checkpoints(version)
             self._note_files(version, file)
@@ -131,6 +134,15 @@ class _LogCheck:
             severity = WARNING if is_left_over else ERROR
             self._tell(severity, "version", version, version_key(version), error.message)
             self._restart()
+
+    def _check_time(self, version: int, file: VersionFile | None) -> None:
+        """Tell of the first version that is dated in the future: those above it claim no earlier time."""
+        if self._is_ahead or file is None:
+            return
+        problem = ahead_text(file.timestamp_ms, self._listing.versions.get(version))
+        if problem is not None:
+            self._is_ahead = True
+            self._tell(WARNING, "version", version, version_key(version), problem)
 
     def _restart(self) -> None:
         self._replay = _Replay()

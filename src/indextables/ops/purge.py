@@ -16,7 +16,8 @@ from indextables.config import Config, settings
 from indextables.errors import CommitConflictError, IndexTablesError, ObjectNotFoundError, StorageError
 from indextables.log.commit import commit_backoff
 from indextables.log.restoring import MoveHorizon
-from indextables.ops.ages import Age, Ages, delete_probes, store_time_ms
+from indextables.log.store_clock import delete_probes, store_time_ms
+from indextables.ops.ages import Age, Ages
 from indextables.ops.answers import answer_schema, one_row
 from indextables.ops.purge_plan import (
     Decision,

@@ -30,7 +30,8 @@ from indextables.log.base import DamagedBaseError
 from indextables.log.reader import LogReader
 from indextables.log.segment import Segment, find_version, refuse_gap
 from indextables.log.snapshot import Snapshot
-from indextables.ops.ages import HOUR_MS, PROBE_PREFIX, Ages
+from indextables.log.store_clock import PROBE_PREFIX
+from indextables.ops.ages import HOUR_MS, Ages
 from indextables.protocol.actions import Add
 from indextables.protocol.features import check_writable
 from indextables.protocol.horizon import horizon_of
