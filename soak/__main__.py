@@ -18,12 +18,12 @@ import click
 import rich.console
 from tests.servers import missing
 
-_PARTS = ("load", "contest", "simulator", "fuzz")
-_SHARES = {"load": 2, "simulator": 1, "fuzz": 1}
+_PARTS = ("load", "contest", "simulator", "fuzz", "spark")
+_SHARES = {"load": 2, "simulator": 1, "fuzz": 1, "spark": 1}
 _CONTEST_MINUTES = 2.0
 _SERVERS = ("ceph", "seaweedfs", "azurite", "gcs", "ministack")
 _S3_SERVERS = ("ceph", "seaweedfs", "ministack")
-_MODULES = {"simulator": "tests.simulator.long", "fuzz": "tests.fuzz.long"}
+_MODULES = {"simulator": "tests.simulator.long", "fuzz": "tests.fuzz.long", "spark": "tests.spark.long"}
 _LONGEST_OVERTIME_SECONDS = 900
 Say = Callable[[str], None]
 
@@ -35,7 +35,7 @@ Say = Callable[[str], None]
     type=click.FloatRange(min=0.05),
     default=64.0,
     show_default=True,
-    help="Minutes of all parts together: half of them for `load`, if all are run. A contest takes five more.",
+    help="Minutes of all parts together: two in five for `load`, if all are run. A contest takes five more.",
 )
 @click.option(
     "--server", "servers", multiple=True, type=click.Choice(_SERVERS), help="Servers to use; by default all there are."
@@ -45,9 +45,9 @@ Say = Callable[[str], None]
 def main(
     parts: tuple[str, ...], minutes: float, servers: tuple[str, ...], seed: int | None, json_path: Path | None
 ) -> None:
-    """Soak the product: `load` on servers behind a failing proxy, `contest` of 16 writers beside delta-rs, `simulator`
-    and `fuzz`. Ends with an error where a row is lost, doubled or wrong, or an input is met with anything but an answer
-    or a documented error.
+    """Soak the product: `load` on servers behind a failing proxy, `contest` of 16 writers beside delta-rs, `simulator`,
+    `fuzz`, and `spark` beside plain Parquet. Ends with an error where a row is lost, doubled or wrong, or an input is
+    met with anything but an answer or a documented error.
 
     Example: python -m soak load --server seaweedfs --minutes 5
     """

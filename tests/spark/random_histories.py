@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from tests.spark.random_queries import Queries
-from tests.spark.random_rows import SCHEMA, WITH_VOIDS, ZONES, random_rows, read_plain, write_plain
+from tests.spark.random_rows import SCHEMA, WITH_VOIDS, ZONES, random_rows, read_plain, texts_of, write_plain
 from tests.spark.random_searches import TEXTS, Both, Searches
 
 import indextables as it
@@ -87,10 +87,10 @@ class History:
         reads = [self._ask_by_name, self._ask_by_name, self._ask_a_load, self._ask_a_load, self._ask_a_search]
         reads += [self._ask_a_search, self._search_in_sql, self._search_in_sql, self._search_in_python]
         kind = self._random.random()
-        if kind < 0.3:
+        if kind < 0.32:
             step = self._random.choice(writes)
             self._write(step.__name__.removeprefix("_"), step)
-        elif kind < 0.4:
+        elif kind < 0.46:
             self._cache()
         else:
             self._random.choice(reads)()
@@ -213,9 +213,12 @@ class History:
             raise self._wrong("Python", f"{search.ours}: {sorted(found)} and not {sorted(row.id for row in expected)}")
 
     def _cache(self) -> None:
-        kind = self._random.choice(["CACHE TABLE", "UNCACHE TABLE IF EXISTS", "frame"])
+        kind = self._random.choice(["CACHE TABLE", "CACHE TABLE", "UNCACHE TABLE IF EXISTS", "frame", "unpersist"])
         self._done[f"cache: {kind}"] += 1
         self._say(kind)
+        if kind == "unpersist":
+            self._forget()
+            return
         if kind != "frame":
             self._sessions.enabled.sql(f"{kind} {self._name}")
             return
@@ -280,6 +283,6 @@ class History:
 def _answer(session: Any, text: str) -> tuple[list[str], str | None]:
     """The rows of a query, or why it has none."""
     try:
-        return sorted(repr(tuple(row)) for row in session.sql(text).collect()), None
+        return texts_of(session.sql(text).collect()), None
     except Exception as error:  # what a plain table refuses, ours may refuse too, each in its own words
         return [], f"{type(error).__name__}: {str(error)[:1000]}"

@@ -134,5 +134,18 @@ def read_plain(session: Any, path: Path, schema: pa.Schema = SCHEMA) -> Any:
     return frame.selectExpr(*SCHEMA.names, hollow, "NULL AS nothing")
 
 
+def texts_of(rows: list[Any]) -> list[str]:
+    """Rows of Spark as texts, whatever their order and the order of the keys of maps, which classic sessions change."""
+    return sorted(repr(_sorted(tuple(row))) for row in rows)
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if hasattr(value, "__fields__"):
+        return [*zip(value.__fields__, map(_sorted, value), strict=True)]
+    return [_sorted(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 def _without_void(column: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays([column.field("a")], ["a"], mask=column.is_null())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.spark.random_queries import Queries
-from tests.spark.random_rows import SCHEMA, random_rows, read_plain, write_plain
+from tests.spark.random_rows import SCHEMA, random_rows, read_plain, texts_of, write_plain
 
 import indextables as it
 
@@ -54,4 +54,4 @@ def test_queries_by_chance_give_what_plain_parquet_gives(tables, name, num_queri
 
 
 def answer(session: Any, text: str) -> list[str]:
-    return sorted(repr(tuple(row)) for row in session.sql(text).collect())
+    return texts_of(session.sql(text).collect())

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from tests.spark.random_rows import SCHEMA, random_rows, read_plain, write_plain
+from tests.spark.random_rows import SCHEMA, random_rows, read_plain, texts_of, write_plain
 from tests.spark.random_searches import Searches
 
 import indextables as it
@@ -52,4 +52,4 @@ def test_searches_by_chance_find_what_a_plain_copy_gives(tables, name, num_queri
 
 
 def answer(session: Any, text: str) -> list[str]:
-    return sorted(repr(tuple(row)) for row in session.sql(text).collect())
+    return texts_of(session.sql(text).collect())

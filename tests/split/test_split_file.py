@@ -83,6 +83,16 @@ def test_other_readers_of_parquet_see_the_rows(wide) -> None:
     assert METADATA_KEY.encode() in metadata.metadata
 
 
+def test_nested_numbers_have_no_dictionary(tmp_path) -> None:
+    nothing = [[None, None]] * 4
+    kinds = {"whole": pa.int64(), "small": pa.int32(), "part": pa.float64(), "day": pa.date32(), "word": pa.string()}
+    table = pa.table({name: pa.array(nothing, pa.list_(kind)) for name, kind in kinds.items()})
+    split = open_split(tmp_path, write_split(str(tmp_path), table))
+    assert texts(read_rows(split)) == texts(table)
+    group = pq.read_metadata(tmp_path / KEY).row_group(0)
+    assert [group.column(leaf).has_dictionary_page for leaf in range(5)] == [False, False, False, False, True]
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_rows_come_in_the_order_asked_for(wide, data) -> None:
