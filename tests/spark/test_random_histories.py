@@ -18,7 +18,7 @@ def sessions(enabled, spark, connect) -> Sessions:
 
 
 def test_histories_by_chance(sessions, seeds, tmp_path) -> None:
-    for seed in seeds(20, 0, 1):
+    for seed in seeds(10, 0, 1):
         History(seed, tmp_path / str(seed), sessions, Counter()).run(_STEPS)
 
 
