@@ -689,3 +689,41 @@ def _act(store: LocalStore, verb: str, key: str) -> None:
     store.delete(key)
     if verb == "delete_and_set_back":
         os.utime(store.location.path, (1, 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store: store.put("log/_last_checkpoint", b"new"),
+        lambda store: store.delete("log/_last_checkpoint"),
+        lambda store: (store.delete("log/_last_checkpoint"), store.put_if_absent("log/_last_checkpoint", b"new")),
+    ],
+)
+def test_a_checksum_of_hadoop_does_not_outlive_its_file(tmp_path, change):
+    store = local(tmp_path)
+    store.put("log/_last_checkpoint", b"old")
+    for name in ("._last_checkpoint.crc", ".other.crc"):
+        (tmp_path / "log" / name).write_bytes(b"crc\0of the old bytes")
+    change(store)
+    assert not (tmp_path / "log" / "._last_checkpoint.crc").exists()
+    assert (tmp_path / "log" / ".other.crc").exists()
+
+
+def test_a_create_that_is_refused_leaves_the_checksum(tmp_path):
+    store = local(tmp_path)
+    store.put("a", b"old")
+    (tmp_path / ".a.crc").write_bytes(b"crc\0of the old bytes")
+    with pytest.raises(ObjectExistsError):
+        store.put_if_absent("a", b"new")
+    assert (tmp_path / ".a.crc").exists()
+    (tmp_path / "a").unlink()
+    store.put_if_absent("a", b"new")
+    assert not (tmp_path / ".a.crc").exists()
+
+
+def test_a_directory_goes_with_its_last_file_and_that_files_checksum(tmp_path):
+    store = local(tmp_path)
+    store.put("state/_manifest.avro", b"old")
+    (tmp_path / "state" / "._manifest.avro.crc").write_bytes(b"crc")
+    store.delete("state/_manifest.avro", with_directory=True)
+    assert not (tmp_path / "state").exists()

@@ -63,6 +63,8 @@ class LocalStore:
         with _storage_errors("create", key, writes=True):
             path = self._path(key)
             with self._temporary(path, (data,)) as temporary:
+                if not os.path.lexists(path):
+                    self._drop_checksum(path)
                 self._link(temporary, path, key)
             self._finish(path)
 
@@ -129,6 +131,7 @@ class LocalStore:
         with _storage_errors("delete", key), contextlib.suppress(*_NOTHING_THERE):
             self._check_inside(key)
             self._disk.unlink(self._path(key))
+            self._drop_checksum(self._path(key))
         if with_directory:
             self._disk.remove_directory(os.path.dirname(self._path(key)))
 
@@ -161,8 +164,18 @@ class LocalStore:
     def _replace(self, key: str, chunks: Iterable[bytes]) -> None:
         path = self._path(key)
         with self._temporary(path, chunks) as temporary:
+            self._drop_checksum(path)
             self._disk.replace(temporary, path)
         self._finish(path)
+
+    def _drop_checksum(self, path: str) -> None:
+        """Delete the checksum that Hadoop keeps beside a file: of other bytes it makes the file unreadable there, and
+        without one the file is read as it is."""
+        directory, _, name = path.rpartition("/")
+        checksum = f"{directory}/.{name}.crc"
+        if os.path.lexists(checksum):
+            with contextlib.suppress(*_NOTHING_THERE):
+                self._disk.unlink(checksum)
 
     def _link(self, temporary: str, path: str, key: str) -> None:
         try:
