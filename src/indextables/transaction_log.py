@@ -140,14 +140,15 @@ class TransactionLog:
         configuration: Mapping[str, str] | None = None,
         name: str | None = None,
         description: str | None = None,
+        features: Sequence[str] = (),
     ) -> bool:
         """Create the table by putting version 0, and say whether this call created it.
 
         `schema` is an Arrow schema or Spark's schema JSON. Where the same table is there already, nothing happens;
-        where another one is, it is an error.
+        where another one is, it is an error. `features` are declared beside those of every new table.
         """
         wanted = new_metadata(schema, partition_columns, configuration or {}, name, description, self._clock)
-        created = create_table(self._store, wanted, self._config, self._clock, self._bases)
+        created = create_table(self._store, wanted, self._config, self._clock, self._bases, features)
         self._reader.forget()
         if not created:
             check_same_table(self._reader.head()[1], wanted, self.url)

@@ -227,7 +227,8 @@ def test_damage_to_a_split_is_found(tmp_path, damage, check, is_quick) -> None:
     [
         ({"size": 77}, "split", "bytes and the log says 77"),
         ({"num_records": 4}, "split", "3 rows and the log says 4"),
-        ({"footer_start_offset": 100}, "split", "the log says 100 to"),
+        ({"footer_start_offset": 100, "tags": None}, "split", "the log says 100 to"),
+        ({"tags": {"indextables.footerOffset": "100"}}, "split", "the log says 100 to"),
         ({"min_values": {"id": "2"}}, "statistics", "`id` holds `1`, below"),
         ({"max_values": {"id": "8"}}, "statistics", "`id` holds `9`, above"),
         ({"max_values": {"message": "z"}}, "statistics", "`message` holds `zz`, above"),

@@ -39,6 +39,11 @@ def test_the_features_known_here() -> None:
         "tantivy4java",
         "conditionalWrites",
         "checkpoints",
+        "checkpoint",
+        "skippedFiles",
+        "extendedMetadata",
+        "optimizeWrite",
+        "parquetSplits",
     } == KNOWN_FEATURES
     assert (
         protocol(4, 4, ("avroState", "schemaDeduplication"), ("avroState", "schemaDeduplication")) == NEW_TABLE_PROTOCOL

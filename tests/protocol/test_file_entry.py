@@ -17,7 +17,7 @@ from tests.protocol.protocol_examples import TABLE
 
 from indextables.errors import CheckpointCorruptionError, CheckpointWriteError
 from indextables.protocol import avro_container, file_entry
-from indextables.protocol.file_columns import WIRE_NAMES, relative_paths
+from indextables.protocol.file_columns import WIRE_NAMES, from_wire
 from indextables.protocol.file_entry import (
     FILE_ENTRY_SCHEMA,
     decode_manifest,
@@ -226,16 +226,16 @@ def test_ids_and_names_are_those_of_the_format():
 def test_paths_become_relative():
     paths = ["s3a://bucket/table/x.split", "day=1/y.split", "s3://bucket/table/day%3D1/z.split"]
     files = EXAMPLE.set_column(0, FILES_SCHEMA.field(0), pa.array(paths, pa.string()))
-    found = relative_paths(files, TABLE)["path"].to_pylist()
+    found = from_wire(files, TABLE)["path"].to_pylist()
     assert found[:2] == ["x.split", "day=1/y.split"]
-    assert relative_paths(EXAMPLE, TABLE) is EXAMPLE
+    assert from_wire(EXAMPLE, TABLE) is EXAMPLE
 
 
 @pytest.mark.parametrize("path", ["../x", "/x", "a//b", "", ".", "_transaction_log/x", "a\x01", "s3://other/x", "a/.."])
 def test_paths_outside_the_table_are_refused(path):
     files = EXAMPLE.slice(0, 1).set_column(0, FILES_SCHEMA.field(0), pa.array([path], pa.string()))
     with pytest.raises(ValueError, match="refused"):
-        relative_paths(files, TABLE)
+        from_wire(files, TABLE)
 
 
 def test_the_foreign_tables_manifests(shared):

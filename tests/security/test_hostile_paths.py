@@ -11,7 +11,7 @@ from tests.protocol.checkpoint_examples import VERSION, example_content
 
 import indextables as it
 from indextables.errors import CheckpointCorruptionError, ConfigError, CorruptLogError
-from indextables.protocol.file_columns import relative_paths
+from indextables.protocol.file_columns import from_wire
 from indextables.protocol.json_checkpoint import decode_json_checkpoint, json_checkpoint_key
 from indextables.protocol.names import version_key
 from indextables.protocol.parquet_checkpoint import decode_parquet_checkpoint, encode_parquet_checkpoint
@@ -75,7 +75,7 @@ def test_checkpoints_may_not_name_it_either(path) -> None:
     files = example_content(1).files
     named = files.set_column(files.column_names.index("path"), files.schema.field("path"), [[path]])
     with pytest.raises(ValueError, match=r"it |its address"):
-        relative_paths(named, table)
+        from_wire(named, table)
     written = encode_parquet_checkpoint(_with_files(named), codec="snappy", max_bytes=1 << 20, created_time_ms=1)
     with pytest.raises(CheckpointCorruptionError):
         decode_parquet_checkpoint({written[0].key: written[0].data}, table)

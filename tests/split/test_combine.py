@@ -23,6 +23,7 @@ from tests.split.query.test_query_rows import ROWS, TREES
 from indextables.config import Config
 from indextables.errors import ConfigError, CorruptSplitError, ObjectNotFoundError, SchemaError, StorageError
 from indextables.protocol.actions import Add
+from indextables.protocol.statistics import FOOTER_TAG
 from indextables.split import combined_index, writer
 from indextables.split.combine import BadSourcesError, combine_splits
 from indextables.split.index_cache import IndexCache
@@ -158,6 +159,8 @@ def test_the_add_action_says_what_that_of_one_split_says(tmp_path) -> None:
         once = place.combine(first, place.write(SOME_ROWS[40:60]))
         twice = place.combine(once, place.write(SOME_ROWS[60:]))
     assert (once.num_merge_ops, twice.num_merge_ops) == (1, 2)
+    assert twice.tags.pop(FOOTER_TAG) == str(twice.footer_start_offset)
+    assert whole.tags.pop(FOOTER_TAG) == str(whole.footer_start_offset)
     told = ("stats", "min_values", "max_values", "num_records", "tags", "doc_mapping_json", "has_footer_offsets")
     assert {name: getattr(twice, name) for name in told} == {name: getattr(whole, name) for name in told}
     assert twice.uncompressed_size_bytes == whole.uncompressed_size_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from indextables.log.commit import Attempt, Committer, Outcome
 from indextables.log.segment import whole_segment
 from indextables.log.snapshot import Head
 from indextables.protocol.actions import Metadata
-from indextables.protocol.features import NEW_TABLE_PROTOCOL
+from indextables.protocol.features import NEW_TABLE_PROTOCOL, declaring
 from indextables.protocol.names import LOG_DIRECTORY
 from indextables.protocol.schema import check_partition_columns, same_columns, schema_from_json, schema_to_json
 from indextables.protocol.version_file import encode_version
@@ -47,10 +48,18 @@ def new_metadata(
     )
 
 
-def create_table(store: ObjectStore, metadata: Metadata, config: Config, clock: Clock, bases: BaseSource) -> bool:
+def create_table(
+    store: ObjectStore,
+    metadata: Metadata,
+    config: Config,
+    clock: Clock,
+    bases: BaseSource,
+    features: Sequence[str] = (),
+) -> bool:
     """Put version 0. False where a table is there already; that one is left as it is."""
     compress = config[settings.TRANSACTION_COMPRESSION_ENABLED]
-    payload = encode_version(checked((NEW_TABLE_PROTOCOL, metadata), 0, store.location), compress=compress)
+    protocol = functools.reduce(declaring, features, NEW_TABLE_PROTOCOL)
+    payload = encode_version(checked((protocol, metadata), 0, store.location), compress=compress)
     if is_table(store):
         return False
     probe_conditional_put(store, clock)

@@ -26,6 +26,7 @@ from indextables.protocol.doc_mapping import (
     with_inline_mappings,
 )
 from indextables.protocol.paths import WRITTEN_PATH_TAG
+from indextables.protocol.statistics import FOOTER_TAG
 
 
 class Plan(NamedTuple):
@@ -222,13 +223,23 @@ def with_mappings(adds: Sequence[Add], now: Head) -> list[Action]:
 
     Readers of tables below protocol 3 know no references: there each add carries its mapping.
     """
+    declared = _declared(adds, now.protocol)
     if now.protocol.min_reader_version < features.REFERENCES_VERSION:
-        return [*with_inline_mappings(adds, registry_of(now.metadata.configuration))]
+        return [*declared, *with_inline_mappings(adds, registry_of(now.metadata.configuration))]
     slim, entries = deduplicate(adds)
     known = now.metadata.configuration
     new = {key: value for key, value in entries.items() if key not in known}
     definition: list[Metadata] = [with_configuration(now.metadata, {**known, **new})] if new else []
-    return [*definition, *slim]
+    return [*declared, *definition, *slim]
+
+
+def _declared(adds: Sequence[Add], protocol: ProtocolAction) -> list[ProtocolAction]:
+    """The protocol that names the feature of our splits, where the table gets one and does not name it yet."""
+    if features.PARQUET_SPLITS in (protocol.reader_features or ()):
+        return []
+    wanted = features.declaring(protocol, features.PARQUET_SPLITS)
+    is_ours = any(add.tags is not None and FOOTER_TAG in add.tags for add in adds)
+    return [wanted] if is_ours and wanted != protocol else []
 
 
 def removes_of(files: pa.Table, timestamp_ms: int, *, data_change: bool) -> list[Remove]:

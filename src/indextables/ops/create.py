@@ -11,6 +11,7 @@ import pyarrow as pa
 from indextables.config import settings
 from indextables.config.resolve import PREFIX
 from indextables.errors import SchemaError, TableExistsError
+from indextables.protocol.features import PARQUET_SPLITS
 from indextables.protocol.schema import schema_from_json
 from indextables.split.fields import map_fields
 from indextables.transaction_log import TransactionLog
@@ -33,7 +34,12 @@ def create(
     configuration = {**properties, **_indexing_properties(columns, indexing)}
     map_fields(columns, log.config.with_properties(configuration), partition_by)
     created = log.initialize(
-        schema, partition_columns=partition_by, configuration=configuration, name=name, description=description
+        schema,
+        partition_columns=partition_by,
+        configuration=configuration,
+        name=name,
+        description=description,
+        features=[PARQUET_SPLITS],
     )
     if not created:
         raise TableExistsError(

@@ -24,6 +24,7 @@ from indextables.protocol.features import NEW_TABLE_PROTOCOL
 from indextables.protocol.names import LOG_DIRECTORY, table_below
 from indextables.protocol.paths import escape_partition_value, unescape_partition_value
 from indextables.protocol.schema import check_partition_columns, same_columns, schema_from_json, schema_to_json
+from indextables.protocol.statistics import FOOTER_TAG
 from indextables.split.fields import FieldMap
 from indextables.split.layout import corrupt
 from indextables.split.split_file import SplitFile
@@ -120,7 +121,7 @@ def _read_split(log: TransactionLog, meta: ObjectMeta) -> _Read:
         modification_time=meta.modified_ms,
         data_change=True,
         stats=facts.statistics.stats_json(),
-        tags=facts.statistics.tags,
+        tags={**(facts.statistics.tags or {}), FOOTER_TAG: str(split.directory.footer_start_offset)},
         min_values=facts.statistics.min_values,
         max_values=facts.statistics.max_values,
         num_records=facts.num_rows,

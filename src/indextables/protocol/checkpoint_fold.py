@@ -22,6 +22,7 @@ from indextables.protocol.checkpoint_content import (
 from indextables.protocol.file_columns import relative_path
 from indextables.protocol.file_table import AddedFile, files_table
 from indextables.protocol.paths import remembered
+from indextables.protocol.version_file import with_footer
 from indextables.store.url import Location
 
 
@@ -103,9 +104,9 @@ class CheckpointFold:
     def _take_add(self, fields: Any) -> None:
         entry = convert(fields, _Entry, "add")
         path = relative_path(entry.path, self._table)
-        add = entry
+        add = with_footer(entry)
         if path != entry.path:
-            add = msgspec.structs.replace(entry, path=path, tags=remembered(entry.tags, entry.path))
+            add = msgspec.structs.replace(add, path=path, tags=remembered(entry.tags, entry.path))
         version = self._version if entry.added_at_version is None else entry.added_at_version
         time_ms = entry.modification_time if entry.added_at_timestamp is None else entry.added_at_timestamp
         self._files.pop(path, None)

@@ -6,6 +6,8 @@ from indextables.errors import ProtocolError
 from indextables.protocol.actions import Protocol
 
 READER_VERSION = 4
+FEATURES_VERSION = 3
+"""The version from which on a protocol names features."""
 REFERENCES_VERSION = 3
 """The reader version from which on adds may name a doc mapping by its hash alone."""
 
@@ -19,8 +21,16 @@ KNOWN_FEATURES = frozenset(
         "tantivy4java",
         "conditionalWrites",
         "checkpoints",
+        "checkpoint",
+        "skippedFiles",
+        "extendedMetadata",
+        "optimizeWrite",
+        "parquetSplits",
     }
 )
+PARQUET_SPLITS = "parquetSplits"
+"""Declared by tables with splits of this library: engines that do not know them must refuse the table."""
+
 _CURRENT_FEATURES = ("avroState", "schemaDeduplication")
 
 LEGACY_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=1)
@@ -50,6 +60,14 @@ def highest(left: Protocol, right: Protocol) -> Protocol:
         reader_features=_union(left.reader_features, right.reader_features),
         writer_features=_union(left.writer_features, right.writer_features),
     )
+
+
+def declaring(protocol: Protocol, feature: str) -> Protocol:
+    """The protocol with a feature that readers and writers must know; the same where it cannot name features."""
+    if min(protocol.min_reader_version, protocol.min_writer_version) < FEATURES_VERSION:
+        return protocol
+    named = Protocol(min_reader_version=1, min_writer_version=1, reader_features=(feature,), writer_features=(feature,))
+    return highest(protocol, named)
 
 
 def protocol_for(min_reader: int, min_writer: int) -> Protocol:

@@ -6,7 +6,7 @@ dropped. Every refusal is a `ValueError` that says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from indextables.protocol.actions import Add
 from indextables.protocol.avro_rows import without_null_items
 from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.protocol.paths import WRITTEN_PATH_TAG, as_written, normalize_path, remembered
+from indextables.protocol.statistics import FOOTER_TAG
 from indextables.store.redact import redact
 from indextables.store.url import Location
 
@@ -36,6 +37,7 @@ _NEVER_NEGATIVE = (
     "uncompressed_size_bytes",
     "added_at_version",
 )
+_FOOTER_COLUMNS = {"tags", "size", "footer_start_offset", "footer_end_offset", "has_footer_offsets"}
 # A path that is not plainly relative and inside the table.
 _DOUBTFUL_PATH = r"^/|:|(^|/)\.{0,2}(/|$)|^_transaction_log(/|$)|[\x00-\x1f\x7f]"
 _LONGEST_QUOTE = 200
@@ -56,7 +58,46 @@ def conform_files(
     return files
 
 
-def relative_paths(files: pa.Table, table: Location) -> pa.Table:
+def from_wire(files: pa.Table, table: Location) -> pa.Table:
+    """Files as they stand in the log, as they are in memory: paths relative to the table, footers of splits of ours by
+    their tags."""
+    return _with_footers(_relative_paths(files, table))
+
+
+def _with_footers(files: pa.Table) -> pa.Table:
+    if not {"tags", "size", "footer_start_offset", "footer_end_offset", "has_footer_offsets"} <= set(
+        files.column_names
+    ):
+        return files
+    starts = _footer_starts(files)
+    if starts is None:
+        return files
+    is_ours = pc.fill_null(pc.less_equal(starts, files["size"]), fill_value=False)
+    columns = {
+        "footer_start_offset": pc.if_else(is_ours, starts, files["footer_start_offset"]),
+        "footer_end_offset": pc.if_else(is_ours, files["size"], files["footer_end_offset"]),
+        "has_footer_offsets": pc.or_(is_ours, files["has_footer_offsets"]),
+    }
+    return _with_columns(files, columns)
+
+
+def _footer_starts(files: pa.Table) -> Any:
+    """Where the footers of splits of ours start, null for others; None where all are others'."""
+    texts = pc.map_lookup(files["tags"], pa.scalar(FOOTER_TAG), "last")
+    if texts.null_count == len(texts):
+        return None
+    digits = pc.match_substring_regex(texts, "^[0-9]{1,18}$")
+    return pc.cast(pc.if_else(digits, texts, pa.scalar(None, pa.string())), pa.int64())
+
+
+def _with_columns(files: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    for name, column in columns.items():
+        at = files.schema.get_field_index(name)
+        files = files.set_column(at, files.schema.field(at), column)
+    return files
+
+
+def _relative_paths(files: pa.Table, table: Location) -> pa.Table:
     """The same files with every path relative to the table; tags remember how others were written."""
     doubtful = pc.match_substring_regex(files["path"], _DOUBTFUL_PATH)
     if not pc.any(doubtful, min_count=0).as_py():
@@ -74,7 +115,25 @@ def relative_paths(files: pa.Table, table: Location) -> pa.Table:
     return _with_paths(files, paths, tags)
 
 
-def written_paths(files: pa.Table) -> pa.Table:
+def to_wire(files: pa.Table) -> pa.Table:
+    """Files as they are in memory, as they stand in the log: the inverse of `from_wire`."""
+    return _written_paths(_without_footers(files))
+
+
+def _without_footers(files: pa.Table) -> pa.Table:
+    starts = _footer_starts(files)
+    if starts is None:
+        return files
+    is_ours, nothing = starts.is_valid(), pa.scalar(None, pa.int64())
+    columns = {
+        "footer_start_offset": pc.if_else(is_ours, nothing, files["footer_start_offset"]),
+        "footer_end_offset": pc.if_else(is_ours, nothing, files["footer_end_offset"]),
+        "has_footer_offsets": pc.and_(pc.invert(is_ours), files["has_footer_offsets"]),
+    }
+    return _with_columns(files, columns)
+
+
+def _written_paths(files: pa.Table) -> pa.Table:
     """The same files with every path as its first writer wrote it."""
     keys = [chunk.keys for chunk in files["tags"].chunks if len(chunk)]
     if not any(pc.any(pc.equal(each, WRITTEN_PATH_TAG), min_count=0).as_py() for each in keys):

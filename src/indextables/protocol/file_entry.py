@@ -22,7 +22,7 @@ from indextables.errors import CheckpointCorruptionError, CheckpointWriteError
 from indextables.protocol import avro_container
 from indextables.protocol.avro_rows import encode_rows
 from indextables.protocol.compression import AVRO_CODECS
-from indextables.protocol.file_columns import WIRE_NAMES, conform_files, written_paths
+from indextables.protocol.file_columns import WIRE_NAMES, conform_files, to_wire
 from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.resources import open_file, refuse_shortage
 
@@ -149,9 +149,7 @@ def decode_manifest(path: str, name: str | None = None, *, columns: Sequence[str
 def _bodies(files: pa.Table) -> Iterator[tuple[int, memoryview]]:
     try:
         columns = (
-            written_paths(files)
-            .select(list(_FIELD_IDS))
-            .cast(pa.schema([FILES_SCHEMA.field(name) for name in _FIELD_IDS]))
+            to_wire(files).select(list(_FIELD_IDS)).cast(pa.schema([FILES_SCHEMA.field(name) for name in _FIELD_IDS]))
         )
         for batch in _batches(columns):
             yield batch.num_rows, encode_rows(batch)

@@ -32,7 +32,7 @@ from indextables.protocol.checkpoint_fold import CheckpointFold
 from indextables.protocol.compression import gzip_text, plain_text
 from indextables.protocol.file_table import adds_of
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key
-from indextables.protocol.version_file import with_written_path
+from indextables.protocol.version_file import as_on_wire
 from indextables.store.url import Location
 
 _ROWS_AT_ONCE = 4096
@@ -164,7 +164,7 @@ def _add_texts(files: pa.Table) -> Iterator[bytes]:
 
 
 def _encode_add(add: Add, version: int, timestamp_ms: int) -> bytes:
-    text = _encode(with_written_path(add))
+    text = _encode(as_on_wire(add))
     return b'{"add":%b,"addedAtVersion":%d,"addedAtTimestamp":%d}' % (text, version, timestamp_ms)
 
 

@@ -33,10 +33,10 @@ from indextables.protocol.compression import plain_limit, plain_text
 from indextables.protocol.file_columns import (
     WIRE_NAMES,
     conform_files,
+    from_wire,
     newest_of_each_path,
     relative_path,
-    relative_paths,
-    written_paths,
+    to_wire,
 )
 from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key
@@ -190,7 +190,7 @@ def _rows(content: CheckpointContent) -> Any:
     if content.metadata is not None:
         heads.append({"actionType": "metadata", **_metadata_row(content.metadata)})
     adds = (
-        written_paths(content.files)
+        to_wire(content.files)
         .select(FILES_SCHEMA.names)
         .rename_columns([WIRE_NAMES[name] for name in FILES_SCHEMA.names])
     )
@@ -309,7 +309,7 @@ def _content(tables: Sequence[Any], version: int, table: Location) -> Checkpoint
     extras = _extras(tables, version)
     kinds = {kind: [_only(rows, kind) for rows in tables] for kind in ("add", "metadata", "protocol")}
     defaults = {"data_change": True, "modification_time": 0, "added_at_version": version, "added_at_timestamp": 0}
-    found = [relative_paths(conform_files(rows, defaults), table) for rows in kinds["add"]]
+    found = [from_wire(conform_files(rows, defaults), table) for rows in kinds["add"]]
     metadata = [row for rows in kinds["metadata"] for row in rows.to_pylist()]
     protocol = [row for rows in kinds["protocol"] for row in rows.to_pylist()]
     if not metadata:

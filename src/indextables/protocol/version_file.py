@@ -21,6 +21,7 @@ from indextables.errors import ConfigError, CorruptLogError
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.names import version_key
 from indextables.protocol.paths import WRITTEN_PATH_TAG, as_written, normalize_path, remembered
+from indextables.protocol.statistics import FOOTER_TAG, footer_start
 from indextables.store.redact import redact
 from indextables.store.url import Location
 
@@ -145,17 +146,32 @@ def _first_line(data: bytes) -> bytes | None:
     return line if found and line.startswith(b'{"commitInfo":') else None
 
 
-def with_written_path(action: Add | Remove) -> Add | Remove:
-    """The action as it stands in the log: its path as the file's first writer wrote it."""
-    if action.tags is None or WRITTEN_PATH_TAG not in action.tags:
+def as_on_wire(action: Add | Remove) -> Add | Remove:
+    """The action as it stands in the log: its path as the file's first writer wrote it, the footer of a split of ours
+    in its tag alone."""
+    if action.tags is None:
+        return action
+    if isinstance(action, Add) and FOOTER_TAG in action.tags:
+        action = msgspec.structs.replace(
+            action, footer_start_offset=None, footer_end_offset=None, has_footer_offsets=False
+        )
+    if WRITTEN_PATH_TAG not in (action.tags or ()):
         return action
     path, tags = as_written(action.path, action.tags)
     return msgspec.structs.replace(action, path=path, tags=tags)
 
 
+def with_footer(add: Add) -> Add:
+    """The add with the offsets that the tag of a split of ours gives."""
+    start = footer_start(add.tags, add.size)
+    if start is None:
+        return add
+    return msgspec.structs.replace(add, footer_start_offset=start, footer_end_offset=add.size, has_footer_offsets=True)
+
+
 def _encode_line(action: Action) -> bytes:
     if isinstance(action, Add | Remove):
-        action = with_written_path(action)
+        action = as_on_wire(action)
     try:
         return b'{"%b":%b}\n' % (_WIRE_NAMES[type(action)], _encoder.encode(action))
     except KeyError:
@@ -291,6 +307,8 @@ def _with_relative_path(action: Add | Remove | Skip, kind: str, table: Location)
     except ValueError as error:
         shown = redact(repr(action.path[:_LONGEST_QUOTE])[1:-1])
         raise _BadLineError(f", field `{kind}.path`: `{shown}` is refused because {error}") from error
+    if isinstance(action, Add):
+        action = with_footer(action)
     if path == action.path:
         return action
     if isinstance(action, Skip):

@@ -35,7 +35,7 @@ from indextables.ops.incoming import incoming_batches
 from indextables.ops.on_write import after_write
 from indextables.ops.split_rows import commit_splits, delete_splits, write_splits
 from indextables.protocol.actions import Add
-from indextables.protocol.features import NEW_TABLE_PROTOCOL, check_writable
+from indextables.protocol.features import NEW_TABLE_PROTOCOL, PARQUET_SPLITS, check_writable
 from indextables.protocol.horizon import own_properties
 from indextables.protocol.schema import schema_from_json, schema_to_json
 from indextables.scan.partition_choice import PartitionChoice
@@ -195,7 +195,10 @@ class TableWriter(DataSourceArrowWriter):
         wanted = self._head.metadata
         try:
             created = log.initialize(
-                wanted.schema_string, partition_columns=wanted.partition_columns, configuration=wanted.configuration
+                wanted.schema_string,
+                partition_columns=wanted.partition_columns,
+                configuration=wanted.configuration,
+                features=[PARQUET_SPLITS],
             )
         except SchemaError:
             if not self._asked.create_only:

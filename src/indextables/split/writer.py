@@ -21,6 +21,7 @@ from indextables.config import Config, settings
 from indextables.log.pools import SHARED_POOLS
 from indextables.protocol.actions import Add
 from indextables.protocol.paths import split_path
+from indextables.protocol.statistics import FOOTER_TAG
 from indextables.resources import local_errors
 from indextables.scratch import scratch_directory
 from indextables.split.fields import FieldMap, map_fields
@@ -200,7 +201,7 @@ class NewSplit:
             modification_time=plan.clock.now_ms(),
             data_change=True,
             stats=found.stats_json(),
-            tags=found.tags,
+            tags={**(found.tags or {}), FOOTER_TAG: str(finished.footer_start_offset)},
             min_values=found.min_values,
             max_values=found.max_values,
             num_records=finished.num_rows,

@@ -20,7 +20,7 @@ from indextables.errors import CheckpointCorruptionError, ObjectNotFoundError, S
 from indextables.log.base import DamagedBaseError
 from indextables.log.files import Keep, rows_left
 from indextables.log.pools import Pools
-from indextables.protocol.file_columns import relative_paths
+from indextables.protocol.file_columns import from_wire
 from indextables.protocol.file_entry import is_our_name
 from indextables.protocol.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
 from indextables.resources import local_error, local_errors, open_file
@@ -129,7 +129,7 @@ class ManifestReader:
         try:
             with self._on_disk(key) as path, _decoders:
                 table = guarded.read_manifest(path, key, timeout_seconds=self._timeout_seconds, columns=wanted.columns)
-            return relative_paths(table, self._store.location)
+            return from_wire(table, self._store.location)
         except (ObjectNotFoundError, FileNotFoundError) as error:
             raise CheckpointCorruptionError(f"cannot read `{key}` because it is not there") from error
         except ValueError as error:
