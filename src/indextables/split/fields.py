@@ -86,6 +86,7 @@ class FieldMap:
         self._by_column = {field.column: field for field in self.fields}
         self._by_lower = {field.column.lower(): field for field in self.fields}
         self._hash = hash(self.fields)
+        self.longest_name = max(map(len, self._by_lower), default=0)
 
     def find(self, column: str) -> IndexField | None:
         """The field of a column: by its exact name, else by its name in another case."""

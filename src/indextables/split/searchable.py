@@ -23,6 +23,10 @@ class SearchableFields:
     def fields(self) -> Sequence[IndexField]:
         return self._fields.fields
 
+    @property
+    def longest_name(self) -> int:
+        return self._fields.longest_name
+
     def find(self, column: str) -> IndexField | None:
         return self._fields.find(column)
 

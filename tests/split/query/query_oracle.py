@@ -53,6 +53,10 @@ class TestCatalog:
     def find(self, column: str) -> TestField | None:
         return next((field for field in FIELDS if field.column == column), None)
 
+    @property
+    def longest_name(self) -> int:
+        return max(len(field.column.lower()) for field in self.fields)
+
     def text_fields(self) -> Sequence[TestField]:
         return [field for field in FIELDS if field.kind == "text"][:2]
 

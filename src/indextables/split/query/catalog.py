@@ -52,6 +52,11 @@ class Catalog(Protocol):
     @property
     def fields(self) -> Sequence[Field]: ...
 
+    @property
+    def longest_name(self) -> int:
+        """Characters of the longest name of a column, in lower case."""
+        ...
+
     def find(self, column: str) -> Field | None: ...
 
     def text_fields(self) -> Sequence[Field]:
@@ -73,11 +78,21 @@ class Catalog(Protocol):
 
 def resolve(catalog: Catalog, path: tuple[str, ...]) -> tuple[Field, tuple[str, ...]] | None:
     """The field that a name means, and the path inside its JSON. The longest name of a column wins."""
-    for end in range(len(path), 0, -1):
+    for end in range(_most_parts(path, catalog.longest_name), 0, -1):
         field = catalog.find(".".join(path[:end]))
         if field is not None and (end == len(path) or field.kind == JSON):
             return field, path[end:]
     return None
+
+
+def _most_parts(path: tuple[str, ...], longest_name: int) -> int:
+    """How many parts of a path a name of so many characters can have at most."""
+    length = -1
+    for number, part in enumerate(path):
+        length += len(part) + 1
+        if length > longest_name:
+            return number
+    return len(path)
 
 
 def suggest(catalog: Catalog, path: tuple[str, ...]) -> str:

@@ -22,6 +22,9 @@ from indextables.split.query.text_leaves import check_word, fuzzy, normal, patte
 from indextables.split.query.tree import Exists, Fuzzy, InSet, Leaf, Phrase, Range, Term
 from indextables.split.query.values import Unsupported, any_of, check_length, refuse, regex_query
 
+_SEPARATOR = "\x01"
+_MAX_PATH_BYTES = 4_000
+"""Every word of a query carries its path to the library."""
 _OBJECTS = ("struct", "map")
 _LIST = re.compile(r"(?:large_|fixed_size_)?list(?:_view)?<.*?: ")
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
@@ -34,6 +37,7 @@ class JsonLeaves:
         self._schema = schema
         self._field = field
         self._inside = inside
+        _check_path(field, inside)
         self._item_type = _item_type(field.type)
         self._places = self._all_places()
 
@@ -95,11 +99,19 @@ class JsonLeaves:
     def _pattern(self, pattern: str) -> tantivy.Query:
         # Alone first: behind the path, parentheses that do not match could come to match.
         regex_query(self._schema, self._field.name, pattern)
-        paths = [patterns.escape("\x01".join(keys) + chr(0)) for keys in self._places]
+        paths = [patterns.escape(_SEPARATOR.join(keys) + chr(0)) for keys in self._places]
         return any_of(regex_query(self._schema, self._field.name, f"{path}s(?:{pattern})") for path in paths)
 
     def _names(self) -> list[str]:
         return [_joined(self._field.name, keys) for keys in self._places]
+
+
+def _check_path(field: Field, inside: tuple[str, ...]) -> None:
+    num_bytes = sum(len(key.encode()) + 1 for key in inside)
+    if num_bytes > _MAX_PATH_BYTES:
+        raise Unsupported(
+            f"a path inside `{field.column}` has at most {_MAX_PATH_BYTES:,} bytes, and this has {num_bytes:,}"
+        )
 
 
 def _item_type(type_: str) -> str:
@@ -110,4 +122,7 @@ def _item_type(type_: str) -> str:
 
 
 def _joined(name: str, keys: tuple[str, ...]) -> str:
-    return ".".join([name, *(key.replace("\\", "\\\\").replace(".", "\\.") for key in keys)])
+    """A path as the library takes it. At every dot it looks for a field again, so the keys are joined as the index has
+    them."""
+    escaped = (key.replace("\\", "\\\\").replace(".", "\\.") for key in keys)
+    return f"{name}.{_SEPARATOR.join(escaped)}"
