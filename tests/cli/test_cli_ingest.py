@@ -65,6 +65,10 @@ def test_json_is_one_object(invoke, target, tmp_path) -> None:
         "rows": 2,
         "skipped_lines": 1,
         "nulled_values": 0,
+        "blank_lines": 0,
+        "escaped_lines": 0,
+        "assumed_years": 0,
+        "unread_moments": 0,
         "splits": 1,
         "bytes": sum(size),
     }
@@ -89,6 +93,27 @@ def test_a_bad_file_leaves_the_table_as_it_was(invoke, target, tmp_path) -> None
         )
         assert (result.exit_code, result.stderr) == (0, shown)
         assert [row["id"] for row in rows(target)] == expected
+
+
+def test_the_summary_of_a_log_says_what_was_dropped_or_changed(invoke, tmp_path) -> None:
+    url = str(tmp_path / "logs")
+    (tmp_path / "app.log").write_bytes(b"Jan  5 12:00:00 host x\n\n\n\xff\n2026-01-01 12:00:00 IST x\n")
+    result = invoke("ingest", url, tmp_path / "app.log", "--create", "--format", "log")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        "warning: 2 lines without text left out",
+        "warning: 1 line held bytes that are not UTF-8, which are escaped, as in `\\xff`",
+        "warning: 1 line had a date without a year, taken to be the last one before the file was written",
+        "warning: 1 line had a date that does not exist, or a zone of unknown offset: `timestamp` is null there",
+    ]
+
+
+def test_a_binary_file_is_no_log(invoke, tmp_path) -> None:
+    (tmp_path / "app.log").write_bytes(b"\x7fELF\0\0\0")
+    result = invoke("ingest", tmp_path / "logs", tmp_path / "app.log", "--create", "--format", "log")
+    assert result.exit_code == 1
+    assert f"error: cannot read `{tmp_path / 'app.log'}` as a log because it is a binary file" in result.stderr
+    assert not (tmp_path / "logs").exists()
 
 
 def test_a_log_makes_its_table(invoke, tmp_path) -> None:

@@ -104,7 +104,8 @@ def ingest(
     standard input. Columns are found by name and read as the table's types; a column that a file lacks is null.
 
     A log has a row a line: its text as `message`, with `file` and `line`, and with `timestamp` and `level` where the
-    line begins with them. The table keeps those that it has a column for.
+    line begins with them. The table keeps those that it has a column for. Blank lines are left out, and bytes that are
+    not UTF-8 escaped; the summary counts both. A binary file is refused.
     """
     if not create_new and (columns or partition_by or indexing or properties):
         raise click.UsageError("--column, --partition-by, --index and --property are for a new table: add --create.")
@@ -239,11 +240,23 @@ def _result(table: Table, version: int, files: InputFiles, seconds: float, *, is
         "rows": files.num_rows,
         "skipped_lines": files.bad.skipped,
         "nulled_values": files.bad.nulled,
+        "blank_lines": files.log_counts.blank_lines,
+        "escaped_lines": files.log_counts.escaped_lines,
+        "assumed_years": files.log_counts.assumed_years,
+        "unread_moments": files.log_counts.unread_moments,
         "splits": added.num_rows,
         "bytes": exact_sum(added["size"]),
         "seconds": round(seconds, 3),
     }
     return pa.Table.from_pylist([row])
+
+
+_LOG_NOTES = {
+    "blank_lines": "{} without text left out",
+    "escaped_lines": "{} held bytes that are not UTF-8, which are escaped, as in `\\xff`",
+    "assumed_years": "{} had a date without a year, taken to be the last one before the file was written",
+    "unread_moments": "{} had a date that does not exist, or a zone of unknown offset: `timestamp` is null there",
+}
 
 
 def _print_text(result: pa.Table) -> None:
@@ -259,6 +272,9 @@ def _print_text(result: pa.Table) -> None:
         print_warning(f"{plural_text(row['skipped_lines'], 'bad line')} left out")
     if row["nulled_values"]:
         print_warning(f"{plural_text(row['nulled_values'], 'value')} did not fit, and null instead")
+    for count, text in _LOG_NOTES.items():
+        if row[count]:
+            print_warning(text.format(plural_text(row[count], "line")))
 
 
 def _time_text(rows: int, seconds: float) -> str:

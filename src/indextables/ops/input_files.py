@@ -22,7 +22,7 @@ from indextables.ops.csv_rows import guess_csv_schema, read_csv
 from indextables.ops.incoming import conform
 from indextables.ops.input_source import STDIN, InputSource, input_name, input_size
 from indextables.ops.json_lines import guess_json_schema, read_json_lines
-from indextables.ops.log_lines import LOG_SCHEMA, read_log_lines
+from indextables.ops.log_lines import LOG_SCHEMA, LogCounts, read_log_lines
 from indextables.ops.unknown_columns import UnknownColumns
 from indextables.protocol.schema import schema_from_json, schema_to_json
 from indextables.resources import refuse_shortage
@@ -76,6 +76,7 @@ class InputFiles:
         sizes = [input_size(path) for path in self._paths]
         self.num_bytes = None if None in sizes else sum(size for size in sizes if size is not None)
         self.bad = BadLines(self._options.on_bad_line)
+        self.log_counts = LogCounts()
         self.num_rows = 0
         self.current = input_name(self._paths[0])
         self._bytes_before = 0
@@ -144,7 +145,9 @@ class InputFiles:
             return read_json_lines(source, schema, self.bad, unknown)
         if kind is InputFormat.PARQUET:
             return self._parquet_rows(source, schema, unknown)
-        return read_log_lines(source, schema, join_lines=self._options.join_lines, now=_time_of(source))
+        return read_log_lines(
+            source, schema, self.log_counts, join_lines=self._options.join_lines, now=_time_of(source)
+        )
 
     def _parquet_rows(
         self, source: InputSource, schema: pa.Schema, unknown: UnknownColumns
