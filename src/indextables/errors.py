@@ -25,22 +25,37 @@
 `BadSplitWarning` is a warning, not an error: a search has left out splits that it could not read, as it was told to.
 
 Messages read *cannot X because Y*, with values in backticks, and a `hint:` line where there is one. Credentials never
-stand in them.
+stand in them. Programs read `version`, `path` and `cause` instead of messages.
 """
 
 from __future__ import annotations
 
+import pickle
+
 
 class IndexTablesError(Exception):
-    """The root of all errors that this library raises on purpose."""
+    """The root of all errors that this library raises on purpose.
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    `version` and `path` say what the error is about, where that is known: a version of the table, and the key of an
+    object, or the table's address. `cause` is the error below. All of it survives pickling.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, version: int | None = None, path: str | None = None
+    ) -> None:
         self.message = message
         self.hint = hint
+        self.version = version
+        self.path = path
         super().__init__(message if hint is None else f"{message}\nhint: {hint}")
 
+    @property
+    def cause(self) -> BaseException | None:
+        """The error that led to this one, if there is one."""
+        return self.__cause__
+
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.hint, self.__dict__)
+        return _rebuild, (type(self), self.message, self.hint, self.__dict__, _picklable(self.__cause__))
 
 
 class TableNotFoundError(IndexTablesError, FileNotFoundError):
@@ -130,9 +145,25 @@ class StorageDeniedError(StorageRefusedError, PermissionError):
     """The store refused for want of permission or credentials: nothing was applied."""
 
 
+def _picklable(cause: BaseException | None) -> BaseException | None:
+    """The cause, or what is left of one that cannot be pickled: the name of its class."""
+    if cause is None or isinstance(cause, IndexTablesError):
+        return cause
+    try:
+        pickle.loads(pickle.dumps(cause))  # noqa: S301 - bytes that were written one line above
+    except Exception:  # noqa: BLE001 - classes of other libraries fail in ways of their own
+        return IndexTablesError(f"an error of class `{type(cause).__name__}`")
+    return cause
+
+
 def _rebuild(
-    kind: type[IndexTablesError], message: str, hint: str | None, state: dict[str, object]
+    kind: type[IndexTablesError],
+    message: str,
+    hint: str | None,
+    state: dict[str, object],
+    cause: BaseException | None = None,
 ) -> IndexTablesError:
     error = kind(message, hint=hint)
     error.__dict__.update(state)
+    error.__cause__ = cause
     return error

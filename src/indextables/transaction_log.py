@@ -44,7 +44,7 @@ from indextables.protocol.actions import Action, Add, Metadata, Protocol, Skip
 from indextables.protocol.features import protocol_for
 from indextables.protocol.horizon import HORIZON_KEY
 from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
-from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
+from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY, version_key
 from indextables.scan.files import partition_bounds, pruned_files, stream_files
 from indextables.scan.scopes import scope_of_partitions, scope_of_predicate
 from indextables.split.properties import changed_properties
@@ -294,6 +294,8 @@ class TransactionLog:
             there = self.versions()
             raise RetentionError(
                 f"cannot read version {version} of `{self.url}` because its file is not there",
+                version=version,
+                path=version_key(version),
                 hint=f"there are files of the versions {there[0]} to {there[-1]}" if there else None,
             ) from error
 

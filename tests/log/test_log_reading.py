@@ -253,3 +253,18 @@ def test_table_properties_rule_where_no_option_does(tmp_path) -> None:
     packed = it.TransactionLog(tmp_path / "t", options={"transaction.compression.enabled": "true"})
     packed.add_files([make_add("b.split")])
     assert (tmp_path / "t" / "_transaction_log" / "00000000000000000002.json").read_bytes().startswith(b"\x1f\x8b")
+
+
+def test_the_history_of_commits_that_stand_in_states_alone(shared) -> None:
+    """As the original product leaves them: a version file for version 0, and a state for every commit."""
+    log = it.TransactionLog(shared / "fixtures" / "upstream-0.5.4" / "05_many_transactions")
+    rows = log.history().to_pylist()
+    newest = log.snapshot()
+    assert [row["version"] for row in rows] == list(range(newest.version, -1, -1))
+    assert sum(row["files_added"] - row["files_removed"] for row in rows) == newest.num_files
+    assert sum(row["records_added"] for row in rows) >= newest.num_records
+    assert all(row["operation"] is None for row in rows[:-1])
+    assert [row["timestamp"] for row in rows] == sorted((row["timestamp"] for row in rows), reverse=True)
+    assert log.history(limit=3).to_pylist() == rows[:3]
+    dropped = it.TransactionLog(shared / "fixtures" / "upstream-0.5.4" / "12_partition_drop")
+    assert sum(row["files_removed"] for row in dropped.history().to_pylist()) > 0

@@ -23,10 +23,6 @@ logger = logging.getLogger(__name__)
 class DamagedBaseError(CheckpointCorruptionError):
     """The files of a state turned out damaged when they were read: another base must take its place."""
 
-    def __init__(self, message: str, *, version: int = -1, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.version = version
-
 
 class BaseSource(Protocol):
     """Loads snapshots from states and checkpoints."""
@@ -56,7 +52,7 @@ class BaseChoice:
         self._mark_at = mark_at
         self._read_versions = read_versions
         self._url = url
-        self._distrusted: set[int] = set()
+        self._distrusted: set[int | None] = set()
         self._contained: set[tuple[int, int]] = set()
 
     def whole_segment(self, store: ObjectStore) -> Segment:
@@ -143,5 +139,7 @@ def refuse_unread_state(segment: Segment, url: str) -> NoReturn:
     raise CheckpointError(
         f"cannot read `{url}` because its files stand in the state of version {max(segment.checkpoints, default=-1)}, "
         "which could not be read, and the version files that are there do not make it up",
+        version=max(segment.checkpoints, default=None),
+        path=url,
         hint="its version files and protocol can be read: `indextables log`",
     )

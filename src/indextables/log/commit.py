@@ -131,6 +131,8 @@ class Committer:
         return CommitStateUnknownError(
             f"cannot tell whether version {attempt.version} of `{self._store.location.url}` is ours "
             f"(transaction `{attempt.mark}`): {why}",
+            version=attempt.version,
+            path=version_key(attempt.version),
             hint="look for the transaction in `indextables history` before running the operation again",
         )
 
@@ -173,7 +175,10 @@ class Committer:
             return None
         except CorruptLogError as error:
             raise CommitStateUnknownError(
-                f"cannot tell whose version {version} is, because it is damaged: {error.message}", hint=error.hint
+                f"cannot tell whose version {version} is, because it is damaged: {error.message}",
+                version=version,
+                path=version_key(version),
+                hint=error.hint,
             ) from error
         return mark_of(version, actions) or "of another writer"
 

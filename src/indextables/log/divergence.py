@@ -20,9 +20,16 @@ from indextables.protocol.names import state_keys, version_key
 class DivergedLogError(CorruptLogError):
     """A state does not contain a version that is there. `version` is the version, `state_version` the state's."""
 
-    def __init__(self, message: str, *, hint: str | None = None, version: int = -1, state_version: int = -1) -> None:
-        super().__init__(message, hint=hint)
-        self.version = version
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        version: int | None = None,
+        path: str | None = None,
+        state_version: int = -1,
+    ) -> None:
+        super().__init__(message, hint=hint, version=version, path=path)
         self.state_version = state_version
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from indextables.errors import CheckpointError, CorruptLogError, RetentionError
 from indextables.log.reader import LogReader
 from indextables.log.replay import VersionFile
+from indextables.log.segment import Segment
 from indextables.log.time_travel import times_of
 from indextables.protocol.actions import Add, Remove
+
+logger = logging.getLogger(__name__)
 
 HISTORY_SCHEMA = pa.schema(
     [
@@ -29,14 +36,44 @@ HISTORY_SCHEMA = pa.schema(
 
 
 def read_history(reader: LogReader, limit: int | None = None) -> pa.Table:
-    """The newest versions first. Versions of writers that leave no commit line have no operation."""
+    """The newest versions first. Versions of writers that leave no commit line have no operation.
+
+    A commit of another writer that stands in a state alone is compared with the version before it that can be read.
+    """
     segment = reader.segment()
     if limit is None or segment.newest - limit + 1 < segment.oldest:
         segment = reader.whole_segment()
-    oldest = segment.oldest if limit is None else max(segment.oldest, segment.newest - limit + 1)
-    files = reader.read_versions(range(oldest, segment.newest + 1))
-    rows = [_row(file, time_ms) for file, time_ms in zip(files, times_of(reader, files), strict=True)][::-1]
+    in_files = {*segment.older_files, *(range(segment.oldest, segment.newest + 1) if segment.newest_file else ())}
+    in_states = {at for at in segment.checkpoints if at not in in_files and reader.is_of_another_writer(at)}
+    chosen = sorted(in_files | in_states)[-limit if limit else None :] if limit != 0 else []
+    files = reader.read_versions([at for at in chosen if at in in_files])
+    rows = [_row(file, time_ms) for file, time_ms in zip(files, times_of(reader, files), strict=True)]
+    rows += _rows_of_states(reader, segment, [at for at in chosen if at in in_states])
+    rows.sort(key=lambda row: -row["version"])
     return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
+
+
+def _rows_of_states(reader: LogReader, segment: Segment, versions: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for version in versions:
+        try:
+            yield _row_of_state(reader, segment, version)
+        except (CorruptLogError, CheckpointError, RetentionError) as error:
+            logger.warning("leaving version %d out of the history: %s", version, error.message)
+
+
+def _row_of_state(reader: LogReader, segment: Segment, version: int) -> dict[str, Any]:
+    older = [at for at in (*segment.checkpoints, *segment.older_files) if at < version]
+    before = version - 1 if segment.covers(version - 1) else max(older, default=None)
+    after = reader.snapshot(version).files.select(["path", "num_records"])
+    known = pa.array([], pa.string()) if before is None else reader.snapshot(before).files["path"]
+    added = after.filter(pc.invert(pc.is_in(after["path"], value_set=known)))
+    return {
+        "version": version,
+        "timestamp": reader.time_of_state(segment, version),
+        "files_added": added.num_rows,
+        "files_removed": len(known) - (after.num_rows - added.num_rows),
+        "records_added": pc.sum(added["num_records"], min_count=0).as_py(),
+    }
 
 
 def _row(file: VersionFile, time_ms: int) -> dict[str, Any]:

@@ -248,6 +248,10 @@ class LogReader:
         state = self._bases.load({version: keys})
         return None if state is None else credible_ms(state.timestamp_ms, self.store.head(keys[0]))
 
+    def is_of_another_writer(self, version: int) -> bool:
+        """Whether the state of a version names no transaction, as those of other writers."""
+        return self._choice.is_of_another_writer(version)
+
     def version_metas(self, first: int) -> dict[int, ObjectMeta]:
         """The version files from `first` on as the store describes them."""
         return list_from(self.store, first)[0]
@@ -293,7 +297,9 @@ class LogReader:
                     continue
                 if not isinstance(error, ObjectNotFoundError):
                     raise
-                raise CorruptLogError(f"cannot read the log of `{self.url}`: {error.message}") from error
+                raise CorruptLogError(
+                    f"cannot read the log of `{self.url}`: {error.message}", path=error.path or self.url
+                ) from error
         raise AssertionError("unreachable")
 
     def _newest_head(self) -> tuple[Segment, Head]:
@@ -394,7 +400,9 @@ class LogReader:
     def _unreachable(self, segment: Segment, wanted: int) -> RetentionError:
         segment = self._completed(segment) if segment.is_partial else segment
         return RetentionError(
-            f"cannot read version {wanted} of `{self.url}` because it has the versions {reachable_text(segment)}"
+            f"cannot read version {wanted} of `{self.url}` because it has the versions {reachable_text(segment)}",
+            version=wanted,
+            path=self.url,
         )
 
 

@@ -20,6 +20,7 @@ from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Prot
 from indextables.protocol.doc_mapping import registry_of
 from indextables.protocol.features import LEGACY_PROTOCOL, highest
 from indextables.protocol.file_table import AddedFile
+from indextables.protocol.names import version_key
 from indextables.protocol.version_file import commit_info, mark_of
 
 
@@ -102,6 +103,8 @@ def check_chain(version: int, mark: str | None, file: VersionFile, protocol: Pro
     if not stands:
         raise BrokenChainError(
             f"cannot read version {file.version} because {why}",
+            version=file.version,
+            path=version_key(file.version),
             hint="another file has taken its place; `REPAIR INDEXFILES TRANSACTION LOG` writes a clean log",
         )
 
@@ -131,6 +134,7 @@ def newest_definitions(actions: Iterable[Action]) -> tuple[Metadata | None, Prot
 def missing_metadata(version: int) -> CorruptLogError:
     return CorruptLogError(
         f"cannot read version {version} because no version up to it holds a metadata action",
+        version=version,
         hint="version 0 of a table holds its schema; restore it, or repair the log",
     )
 

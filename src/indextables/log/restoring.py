@@ -27,6 +27,8 @@ def refuse_purged(version: int, newest: Head, url: str) -> None:
     if version < horizon:
         raise RetentionError(
             f"cannot read version {version} of `{url}` because a purge has deleted files of versions before {horizon}",
+            version=version,
+            path=url,
             hint=f"the versions {horizon} to {newest.version} can be read",
         )
 

@@ -99,6 +99,7 @@ def whole_segment(store: ObjectStore, ignored: Container[int] = ()) -> Segment:
     if not versions and not checkpoints:
         raise TableNotFoundError(
             f"No transaction log found at `{store.location.url}`: it has neither a version file nor a state",
+            path=store.location.url,
             hint="check the address, or create the table first; a lost log is rebuilt by `indextables repair`",
         )
     segment = _newest_run(store, versions, checkpoints)
@@ -116,6 +117,8 @@ def _newest_run(store: ObjectStore, versions: dict[int, ObjectMeta], checkpoints
     if first not in versions:
         raise CorruptLogError(
             f"cannot read `{store.location.url}` because version {first} is missing and no state stands in its place",
+            version=first,
+            path=version_key(first),
             hint="restore the file, or run `REPAIR INDEXFILES TRANSACTION LOG`",
         )
     return _run(store, first, versions, checkpoints, oldest=first)
@@ -170,6 +173,8 @@ def refuse_gap(segment: Segment, url: str) -> None:
     if segment.gap is not None:
         raise CorruptLogError(
             f"cannot write to `{url}` because version {segment.gap} of its log is missing while later ones are there",
+            version=segment.gap,
+            path=version_key(segment.gap),
             hint=f"restore `{version_key(segment.gap)}`, or run `REPAIR INDEXFILES TRANSACTION LOG '{url}'`",
         )
 

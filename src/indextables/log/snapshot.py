@@ -43,7 +43,9 @@ class Head:
         try:
             return schema_from_json(self.metadata.schema_string)
         except SchemaError as error:
-            raise CorruptLogError(f"cannot read the schema at version {self.version}: {error.message}") from error
+            raise CorruptLogError(
+                f"cannot read the schema at version {self.version}: {error.message}", version=self.version
+            ) from error
 
     @property
     def partition_columns(self) -> tuple[str, ...]:

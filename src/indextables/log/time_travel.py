@@ -55,7 +55,9 @@ def version_at(reader: LogReader, segment: Segment, moment_ms: int) -> int:
         raise RetentionError(f"cannot read `{reader.url}` by time because no version of it says when it was committed")
     raise RetentionError(
         f"cannot read `{reader.url}` as of {format_timestamp_ms(moment_ms)} because its oldest version, "
-        f"{oldest[0]}, is of {format_timestamp_ms(oldest[1])}"
+        f"{oldest[0]}, is of {format_timestamp_ms(oldest[1])}",
+        version=oldest[0],
+        path=reader.url,
     )
 
 

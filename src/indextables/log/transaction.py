@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import tenacity
 
 from indextables._version import __version__
-from indextables.clock import Clock
+from indextables.clock import Clock, format_timestamp_ms
 from indextables.config import Config, settings
 from indextables.errors import CommitConflictError
 from indextables.log.base import BaseSource
@@ -23,9 +24,11 @@ from indextables.log.reader import LogReader
 from indextables.log.replay import VersionFile, advance
 from indextables.log.segment import Segment, refuse_gap
 from indextables.log.snapshot import Head
-from indextables.protocol.actions import Action, Add, CommitInfo, Remove
+from indextables.protocol.actions import Action, Add, CommitInfo, Remove, Skip
 from indextables.protocol.features import check_writable
 from indextables.protocol.version_file import encode_version
+
+logger = logging.getLogger(__name__)
 
 ENGINE = f"indextables/{__version__}"
 
@@ -70,7 +73,10 @@ class Transaction:
             return retrying(self._attempt)
         except _LostRaceError as lost:
             raise CommitConflictError(
-                f"cannot commit to `{self.reader.url}` because others were first in all {self._attempts} attempts",
+                f"cannot commit to `{self.reader.url}` because others were first in all {self._attempts} attempts, at "
+                f"version {lost.version} in the last",
+                version=lost.version,
+                path=self.reader.url,
                 hint="run it again, or raise `transaction.retry.maxAttempts`",
             ) from lost
 
@@ -83,7 +89,9 @@ class Transaction:
         answer = self.operation.plan(self._start, now, now_ms)
         if isinstance(answer, Conflict):
             raise CommitConflictError(
-                f"cannot commit to `{self.reader.url}` because {answer.reason}",
+                f"cannot commit version {now.version + 1} to `{self.reader.url}` because {answer.reason}",
+                version=now.version + 1,
+                path=self.reader.url,
                 hint="open the table again and run the operation on what it holds now",
             )
         if isinstance(answer, Done):
@@ -113,10 +121,11 @@ class Transaction:
             self.reader.forget()
         if outcome is not Outcome.WON:
             self.reader.metrics.lost_race()
-            raise _LostRaceError
+            raise _LostRaceError(file.version)
         self.reader.metrics.committed()
         self.reader.store_clock.committed(host_ms, None if grown is None else grown.newest_file)
         self.reader.committed(grown, advance(now, [file]), file)
+        _tell_skips(file)
         return CommitResult(file.version, self._txn_id, plan.dropped_groups, actions=tuple(file.actions))
 
     def _commit_info(self, now: Head, plan: Plan, actions: Sequence[Action], timestamp_ms: int) -> CommitInfo:
@@ -137,6 +146,20 @@ class Transaction:
         )
 
 
+def _tell_skips(file: VersionFile) -> None:
+    for action in file.actions:
+        if isinstance(action, Skip):
+            until = "no time" if action.retry_after is None else format_timestamp_ms(action.retry_after)
+            logger.info(
+                "`%s` was skipped by %s at version %d (skip count: %d, retry after: %s)",
+                action.path,
+                action.operation,
+                file.version,
+                action.skip_count,
+                until,
+            )
+
+
 def _metrics(actions: Sequence[Action]) -> dict[str, Any]:
     counts = Counter(type(action) for action in actions)
     adds = [action for action in actions if isinstance(action, Add)]
@@ -151,3 +174,7 @@ def _metrics(actions: Sequence[Action]) -> dict[str, Any]:
 
 class _LostRaceError(Exception):
     """Another writer holds the version: plan again on what it wrote."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version

@@ -208,6 +208,8 @@ class AddedRows:
     def _gone(self, version: int) -> RetentionError:
         return RetentionError(
             f"cannot follow `{self._log.url}` from version {version} because that version was cleaned up or purged",
+            version=version,
+            path=self._log.url,
             hint="rows may be missing between it and what is there now: start anew with another `checkpointLocation`, "
             "and keep versions longer, by `logRetention.duration`, than a stream may stand still",
         )

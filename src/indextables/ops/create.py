@@ -43,7 +43,9 @@ def create(
     )
     if not created:
         raise TableExistsError(
-            f"cannot create a table at `{log.url}` because there is one already", hint="open it with `Table.open`"
+            f"cannot create a table at `{log.url}` because there is one already",
+            path=log.url,
+            hint="open it with `Table.open`",
         )
     return log
 

@@ -62,6 +62,8 @@ def _check_files(log: TransactionLog, target: Snapshot) -> None:
         more = f" and {len(gone) - _MOST_NAMED} more" if len(gone) > _MOST_NAMED else ""
         raise RetentionError(
             f"cannot restore version {target.version} of `{log.url}` because files of it are gone: {named}{more}",
+            version=target.version,
+            path=log.url,
             hint="another version may be whole: `DESCRIBE INDEXTABLES HISTORY` lists them",
         )
 

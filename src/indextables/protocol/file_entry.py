@@ -119,7 +119,9 @@ def is_our_name(name: str) -> bool:
 def verify_manifest(name: str, data: bytes) -> None:
     """Hold a manifest against its name, where that is ours. Comes before decoding."""
     if is_our_name(name) and os.path.basename(name) != manifest_name(data):
-        raise CheckpointCorruptionError(f"cannot read `{name}` because its bytes do not fit the hash in its name")
+        raise CheckpointCorruptionError(
+            f"cannot read `{name}` because its bytes do not fit the hash in its name", path=name
+        )
 
 
 def has_our_schema(data: bytes) -> bool:
@@ -143,7 +145,7 @@ def decode_manifest(path: str, name: str | None = None, *, columns: Sequence[str
         return conform_files(found, columns=columns)
     except (ValueError, pa.ArrowException) as error:
         refuse_shortage(f"read `{name}`", error)
-        raise CheckpointCorruptionError(f"cannot read `{name}` because {error}") from error
+        raise CheckpointCorruptionError(f"cannot read `{name}` because {error}", path=name) from error
 
 
 def _bodies(files: pa.Table) -> Iterator[tuple[int, memoryview]]:

@@ -275,4 +275,4 @@ def _encode(value: Any) -> bytes:
 
 
 def _refuse(key: str, error: ValueError) -> NoReturn:
-    raise CheckpointCorruptionError(f"cannot read `{key}` because {error}") from error
+    raise CheckpointCorruptionError(f"cannot read `{key}` because {error}", path=key) from error

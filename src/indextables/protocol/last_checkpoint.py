@@ -30,9 +30,9 @@ def decode_last_checkpoint(data: bytes, key: str) -> LastCheckpoint:
     try:
         return _decoder.decode(data)
     except RecursionError as error:
-        raise CheckpointCorruptionError(f"cannot read `{key}` because it is nested too deeply") from error
+        raise CheckpointCorruptionError(f"cannot read `{key}` because it is nested too deeply", path=key) from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise CheckpointCorruptionError(f"cannot read `{key}` because it is no such hint: {error}") from error
+        raise CheckpointCorruptionError(f"cannot read `{key}` because it is no such hint: {error}", path=key) from error
 
 
 def encode_last_checkpoint(hint: LastCheckpoint) -> bytes:

@@ -361,4 +361,4 @@ def _protocol(row: Mapping[str, Any]) -> Protocol:
 
 
 def _refuse(key: str, error: Exception) -> NoReturn:
-    raise CheckpointCorruptionError(f"cannot read `{key}` because {error}") from error
+    raise CheckpointCorruptionError(f"cannot read `{key}` because {error}", path=key) from error

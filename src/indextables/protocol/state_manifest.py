@@ -119,7 +119,9 @@ def encode_state_manifest(state: StateManifest, *, codec: str, level: int = 3) -
     try:
         fastavro.schemaless_writer(body, _parsed_schema(), _record(state))
     except (ValueError, TypeError, OverflowError) as error:
-        raise CheckpointWriteError(f"cannot write the state of version {state.state_version}: {error}") from error
+        raise CheckpointWriteError(
+            f"cannot write the state of version {state.state_version}: {error}", version=state.state_version
+        ) from error
     header = {_HASH_KEY: _NO_HASH, "avro.schema": _SCHEMA_JSON, "avro.codec": AVRO_CODECS[codec].encode()}
     data = avro_container.encode_header(header, _SYNC)
     data += avro_container.encode_block(1, body.getvalue(), _SYNC, AVRO_CODECS[codec], level)
@@ -303,4 +305,4 @@ def _parsed_schema() -> Any:
 
 
 def _refuse(key: str, why: str, cause: Exception | None = None) -> NoReturn:
-    raise CheckpointCorruptionError(f"cannot read `{key}` because {why}") from cause
+    raise CheckpointCorruptionError(f"cannot read `{key}` because {why}", path=key) from cause

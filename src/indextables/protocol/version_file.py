@@ -355,5 +355,8 @@ def _check_repeats(text: bytes, num_actions: int, version: int) -> None:
 def _refuse(version: int, why: str) -> NoReturn:
     separator = ": " if why.startswith("line ") else " "
     raise CorruptLogError(
-        f"cannot read version {version} because `{version_key(version)}`{separator}{why}", hint=_REPAIR_HINT
+        f"cannot read version {version} because `{version_key(version)}`{separator}{why}",
+        version=version,
+        path=version_key(version),
+        hint=_REPAIR_HINT,
     )

@@ -96,7 +96,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def corrupt(key: str, reason: str) -> CorruptSplitError:
     """The one way to say that a split is damaged."""
-    return CorruptSplitError(f"cannot read the split `{key}` because {reason}")
+    return CorruptSplitError(f"cannot read the split `{key}` because {reason}", path=key)
 
 
 def encode_directory(directory: Directory) -> str:

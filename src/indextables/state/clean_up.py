@@ -88,6 +88,8 @@ class Cleaner:
             what = f"the checkpoint of version {version} does not verify{why}"
             raise CheckpointValidationError(
                 f"cannot truncate `{self._reader.url}` because {what}",
+                version=version,
+                path=self._reader.url,
                 hint="run it again, or write another checkpoint first; nothing was deleted",
             )
         would_go = before_version(listing, version)

@@ -188,7 +188,7 @@ def _check_bodies(data: bytes, key: str) -> None:
     try:
         avro_container.check_bodies(data)
     except ValueError as error:
-        raise CheckpointCorruptionError(f"cannot read `{key}` because {error}") from error
+        raise CheckpointCorruptionError(f"cannot read `{key}` because {error}", path=key) from error
 
 
 def _decode_in_time(path: str, key: str, columns: Sequence[str] | None, timeout_seconds: float) -> pa.Table:
@@ -219,7 +219,8 @@ def _decode_in_time(path: str, key: str, columns: Sequence[str] | None, timeout_
 def _too_much(key: str, timeout_seconds: float) -> CheckpointCorruptionError:
     return CheckpointCorruptionError(
         f"cannot read `{key}` because it cannot be decoded within {timeout_seconds:g} seconds and the memory that a "
-        "manifest may take"
+        "manifest may take",
+        path=key,
     )
 
 

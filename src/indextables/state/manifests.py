@@ -114,7 +114,8 @@ class ManifestReader:
     def _check_count(key: str, table: pa.Table, num_entries: int) -> None:
         if table.num_rows != num_entries:
             raise CheckpointCorruptionError(
-                f"cannot read `{key}` because it holds {table.num_rows} files, and its state announces {num_entries}"
+                f"cannot read `{key}` because it holds {table.num_rows} files, and its state announces {num_entries}",
+                path=key,
             )
 
     def _cached(self, wanted: _Wanted) -> pa.Table:
@@ -131,9 +132,9 @@ class ManifestReader:
                 table = guarded.read_manifest(path, key, timeout_seconds=self._timeout_seconds, columns=wanted.columns)
             return from_wire(table, self._store.location)
         except (ObjectNotFoundError, FileNotFoundError) as error:
-            raise CheckpointCorruptionError(f"cannot read `{key}` because it is not there") from error
+            raise CheckpointCorruptionError(f"cannot read `{key}` because it is not there", path=key) from error
         except ValueError as error:
-            raise CheckpointCorruptionError(f"cannot read `{key}` because {error}") from error
+            raise CheckpointCorruptionError(f"cannot read `{key}` because {error}", path=key) from error
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
@@ -174,7 +175,7 @@ class StateFiles:
             for table in self._manifests.tables(infos, self.state.state_version, _with_path(columns)):
                 yield rows_left(table, dead, columns)
         except CheckpointCorruptionError as error:
-            raise DamagedBaseError(error.message, version=self.state.state_version) from error
+            raise DamagedBaseError(error.message, version=self.state.state_version, path=error.path) from error
 
 
 def _with_path(columns: Sequence[str] | None) -> Sequence[str] | None:

@@ -58,7 +58,7 @@ def _read_json(store: ObjectStore, key: str) -> CheckpointContent:
     try:
         return join_json_parts(content, [store.get(part.key) for part in content.parts], store.location)
     except ObjectNotFoundError as error:
-        raise CheckpointCorruptionError(f"cannot read `{key}` because a part of it is missing") from error
+        raise CheckpointCorruptionError(f"cannot read `{key}` because a part of it is missing", path=key) from error
 
 
 def _snapshot(content: CheckpointContent) -> Snapshot:

@@ -147,7 +147,9 @@ class StateReader:
             state = guarded.read_state_manifest(data, key, timeout_seconds=self._timeout_seconds)
             if state.state_version != version:
                 raise CheckpointCorruptionError(
-                    f"cannot read `{key}` because it stands for version {state.state_version}"
+                    f"cannot read `{key}` because it stands for version {state.state_version}",
+                    version=version,
+                    path=key,
                 )
         except ObjectNotFoundError:
             return None
@@ -173,7 +175,8 @@ class StateReader:
         if metadata is None:
             raise CorruptLogError(
                 f"cannot read the state of version {state.state_version} of `{self._store.location.url}` because it "
-                "names no metadata, and neither version 0 nor another version or state up to it is there with some"
+                "names no metadata, and neither version 0 nor another version or state up to it is there with some",
+                version=state.state_version,
             )
         return Snapshot(
             version=state.state_version,

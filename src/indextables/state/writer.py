@@ -148,7 +148,8 @@ class StateWriter:
         if not snapshot.doc_mappings.keys() >= set(references.values()):
             raise CheckpointWriteError(
                 f"cannot write the state of version {snapshot.version} of `{self._store.location.url}` because its "
-                "files would refer to doc mappings that the table does not hold"
+                "files would refer to doc mappings that the table does not hold",
+                version=snapshot.version,
             )
         written = self._put_manifests(lambda columns: snapshot.live_files.tables(columns=columns), snapshot, references)
         frame = self._frame(
@@ -240,7 +241,9 @@ class StateWriter:
         except ObjectNotFoundError:
             raise CheckpointWriteError(
                 f"cannot write the state of version {version} of `{self._store.location.url}` because the store says "
-                "that it is there, and it is not"
+                "that it is there, and it is not",
+                version=version,
+                path=state_keys(version)[0],
             ) from refusal
         raise refuse_damaged(self._store, version) from refusal
 

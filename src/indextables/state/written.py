@@ -11,7 +11,7 @@ from indextables.log.base import BaseSource
 from indextables.log.segment import find_version
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
-from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY
+from indextables.protocol.names import LAST_CHECKPOINT, LOG_DIRECTORY, version_key
 from indextables.protocol.state_manifest import StateManifest
 from indextables.store import ObjectStore
 
@@ -40,7 +40,8 @@ def check_same(version: int, txn_id: str | None, snapshot: Snapshot) -> None:
     if txn_id and snapshot.txn_id and txn_id != snapshot.txn_id:
         raise CheckpointValidationError(
             f"cannot use the checkpoint of version {version} because it stands for the transaction `{txn_id}`, and the "
-            f"log holds `{snapshot.txn_id}` there: two kinds of writers are at work"
+            f"log holds `{snapshot.txn_id}` there: two kinds of writers are at work",
+            version=version,
         )
 
 
@@ -48,7 +49,9 @@ def check_version_is_there(store: ObjectStore, bases: BaseSource, version: int) 
     """A table that was deleted meanwhile, and perhaps made anew, must not get a checkpoint of its former life."""
     if find_version(store, version) is None and bases.txn_id_at(version - 1) is None:
         raise CheckpointWriteError(
-            f"cannot write a checkpoint of `{store.location.url}` because the version is gone: {version}"
+            f"cannot write a checkpoint of `{store.location.url}` because the version is gone: {version}",
+            version=version,
+            path=version_key(version),
         )
 
 
@@ -70,6 +73,8 @@ def writing(store: ObjectStore, version: int) -> Iterator[None]:
     except StorageError as error:
         raise CheckpointWriteError(
             f"cannot write the checkpoint of version {version} of `{store.location.url}`: {error.message}",
+            version=version,
+            path=error.path,
             hint=error.hint,
         ) from error
 

@@ -177,7 +177,7 @@ class CloudStore:
             raise
         except (FileNotFoundError, exceptions.NotFoundError):
             message = f"cannot {verb} `{key}` in `{self.location.url}` because the key or its bucket is not there"
-            raise ObjectNotFoundError(message) from None
+            raise ObjectNotFoundError(message, path=key) from None
         except (exceptions.BaseError, OSError, ValueError, RuntimeError) as error:
             raise self._translated(error, verb, key) from None
 
@@ -185,10 +185,11 @@ class CloudStore:
         said = " ".join(redact(str(error), secret_values(self._config)).split())
         message = f"cannot {verb} `{key}` in `{self.location.url}`: {said.partition(_DEBUG)[0][:_MOST_SAID]}"
         if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
-            return ObjectExistsError(message)
+            return ObjectExistsError(message, path=key)
         if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
-            return StorageDeniedError(message, hint="check the credentials and what they are allowed to do")
-        return StorageError(message, hint=next((hint for sign, hint in _HINTS if sign.search(said)), None))
+            return StorageDeniedError(message, path=key, hint="check the credentials and what they are allowed to do")
+        hint = next((hint for sign, hint in _HINTS if sign.search(said)), None)
+        return StorageError(message, path=key, hint=hint)
 
 
 class SharedMemoryStore(CloudStore):

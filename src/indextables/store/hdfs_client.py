@@ -97,8 +97,8 @@ def hdfs_errors(location: Location, verb: str, key: str, *, writes: bool = False
     except (FileNotFoundError, IsADirectoryError) as error:
         message = f"cannot {verb} `{key}` in `{location.url}`"
         if writes:
-            raise StorageError(f"{message} because its place is gone: {_said(error)}") from None
-        raise ObjectNotFoundError(f"{message} because it is not there") from None
+            raise StorageError(f"{message} because its place is gone: {_said(error)}", path=key) from None
+        raise ObjectNotFoundError(f"{message} because it is not there", path=key) from None
     except (OSError, RuntimeError, NotImplementedError, ValueError) as error:
         raise _translated(error, location, verb, key) from None
     except BaseException as error:
@@ -118,14 +118,15 @@ def _translated(error: BaseException, location: Location, verb: str, key: str) -
     message = f"cannot {verb} `{key}` in `{location.url}`: {_said(error)}"
     kind = remote_class(error)
     if isinstance(error, FileExistsError):
-        return ObjectExistsError(message)
+        return ObjectExistsError(message, path=key)
     if isinstance(error, PermissionError) or kind in _DENIED:
-        return StorageDeniedError(message, hint="check the user, its Kerberos ticket, and the permissions of the path")
+        hint = "check the user, its Kerberos ticket, and the permissions of the path"
+        return StorageDeniedError(message, path=key, hint=hint)
     if isinstance(error, NotImplementedError):
-        return StorageRefusedError(message, hint=_REPLICATION if "erasure" in message else None)
+        return StorageRefusedError(message, path=key, hint=_REPLICATION if "erasure" in message else None)
     if kind in _REFUSED:
-        return StorageRefusedError(message)
-    return StorageError(message, hint=_HINTS.get(kind))
+        return StorageRefusedError(message, path=key)
+    return StorageError(message, path=key, hint=_HINTS.get(kind))
 
 
 def _said(error: BaseException) -> str:

@@ -185,7 +185,7 @@ class LocalStore:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
             # Who builds on what is there, or takes it for its own, must not lose it to a power cut.
             self._disk.sync_directory(os.path.dirname(path))
-            raise ObjectExistsError(f"cannot create `{key}` because it is there already") from None
+            raise ObjectExistsError(f"cannot create `{key}` because it is there already", path=key) from None
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
@@ -213,7 +213,7 @@ class LocalStore:
             raise
         except OSError as error:
             key = path.removeprefix(f"{self._root}/")
-            raise StorageRefusedError(f"cannot write `{key}`: {error.strerror or error}") from error
+            raise StorageRefusedError(f"cannot write `{key}`: {error.strerror or error}", path=key) from error
 
     def _hold(self, directory: str) -> None:
         """Make the directory if it is missing, and its name durable before anything stands in it.
@@ -380,7 +380,7 @@ def _read_exactly(handle: int, key: str, start: int, end: int) -> bytes:
     while position < end:
         part = os.pread(handle, min(end - position, 1 << 30), position)
         if not part:
-            raise StorageError(f"cannot read `{key}` up to byte {end} because it ends at byte {position}")
+            raise StorageError(f"cannot read `{key}` up to byte {end} because it ends at byte {position}", path=key)
         parts.append(part)
         position += len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -394,9 +394,13 @@ def _storage_errors(verb: str, key: str, *, writes: bool = False) -> Iterator[No
         raise
     except _NOTHING_THERE as error:
         if writes:
-            raise StorageError(f"cannot {verb} `{key}` because its place is taken or gone: {error.strerror}") from error
-        raise ObjectNotFoundError(f"cannot {verb} `{key}` because it is not there ({error.strerror})") from error
+            raise StorageError(
+                f"cannot {verb} `{key}` because its place is taken or gone: {error.strerror}", path=key
+            ) from error
+        raise ObjectNotFoundError(
+            f"cannot {verb} `{key}` because it is not there ({error.strerror})", path=key
+        ) from error
     except PermissionError as error:
-        raise StorageDeniedError(f"cannot {verb} `{key}`: {error.strerror}") from error
+        raise StorageDeniedError(f"cannot {verb} `{key}`: {error.strerror}", path=key) from error
     except OSError as error:
-        raise StorageError(f"cannot {verb} `{key}`: {error.strerror or error}") from error
+        raise StorageError(f"cannot {verb} `{key}`: {error.strerror or error}", path=key) from error

@@ -42,5 +42,5 @@ def _cut(key: str, starts: Sequence[int], parts: Sequence[memoryview], start: in
     at = bisect.bisect_right(starts, start) - 1
     ends = starts[at] + len(parts[at])
     if end > ends:
-        raise StorageError(f"cannot read `{key}` up to byte {end} because it ends at byte {ends}")
+        raise StorageError(f"cannot read `{key}` up to byte {end} because it ends at byte {ends}", path=key)
     return bytes(parts[at][start - starts[at] : end - starts[at]])
