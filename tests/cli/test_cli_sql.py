@@ -35,6 +35,8 @@ def test_people_see_a_line_per_fact(invoke, url):
         ("COMPACT INDEXTABLES '{}'", ["compact"]),
         ("DESCRIBE INDEXTABLES STATE '{}'", ["state"]),
         ("DESCRIBE INDEXTABLES HISTORY '{}' LIMIT 2", ["history", "--limit", "2"]),
+        ("DESCRIBE HISTORY indextables.`{}` LIMIT 2", ["history", "--limit", "2"]),
+        ("VACUUM '{}' DRY RUN", ["purge", "--dry-run"]),
     ],
 )
 def test_json_is_that_of_the_command(invoke, url, statement, arguments):

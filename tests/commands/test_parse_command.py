@@ -182,7 +182,6 @@ NOT_OURS = [
     "DESCRIBE t",
     "DESCRIBE TABLE indextables",
     "DESCRIBE EXTENDED indextables",
-    "DESCRIBE HISTORY t",
     "DESCRIBE indextables",
     "DESCRIBE indextables;",
     "DESC indextables",

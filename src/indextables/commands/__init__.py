@@ -6,8 +6,8 @@ does the work, for SQL and for the command line.
 
 from __future__ import annotations
 
-from indextables.commands.parse import parse_command
+from indextables.commands.parse import is_borrowed, parse_command
 from indextables.commands.specs import COMMANDS, Spec
 from indextables.commands.values import Command, Target
 
-__all__ = ["COMMANDS", "Command", "Spec", "Target", "parse_command"]
+__all__ = ["COMMANDS", "Command", "Spec", "Target", "is_borrowed", "parse_command"]

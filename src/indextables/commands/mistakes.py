@@ -28,6 +28,11 @@ _EXPECTED = {
 _LONGEST_WORD = 60
 _PARTS_OF_PATHS = ("/", ":", "~", "\\", "-")
 _NUMBERS = {"NUMBER", "BYTES"}
+_OWN_WORDS = {
+    ("VACUUM",): ["PURGE", "INDEXTABLES"],
+    ("OPTIMIZE",): ["MERGE", "SPLITS"],
+    ("DESCRIBE", "HISTORY"): ["DESCRIBE", "INDEXTABLES", "HISTORY"],
+}
 _SINGULAR = {"INDEXTABLE": "INDEXTABLES", "DESC": "DESCRIBE"}
 
 
@@ -73,6 +78,7 @@ def _nearest_usages(statement: Statement) -> list[str]:
     """How those commands are written that begin with the most words of a statement."""
     words = [token.text.upper() for token in statement.tokens if not token.is_end]
     words = [_SINGULAR.get(word, word) for word in words]
+    words = next((ours for theirs, ours in _OWN_WORDS.items() if tuple(words[: len(theirs)]) == theirs), words)
     shared = {spec.usage: _num_shared(spec.usage.split(), words) for spec in COMMANDS.values()}
     most = max(shared.values())
     return [usage for usage, number in shared.items() if number == most]

@@ -33,6 +33,8 @@ _BEGINNINGS: dict[str, tuple[str, ...]] = {
     "INVALIDATE": _TABLES,
     "FLUSH": _TABLES,
 }
+# Words of other table formats, for what commands of ours do. Their target tells whose a statement is.
+_BORROWED = ("VACUUM", "OPTIMIZE")
 _DESCRIBED = ("STATE", "TRANSACTION", "HISTORY", "MERGE")
 _DESCRIBED_BY_SPARK = ("PARTITION", "AS")
 _ALIKE = 0.8
@@ -41,10 +43,11 @@ _END = Token("end", "", 0, 0)
 
 def parse_command(text: str) -> Command | None:
     """The command that a statement is, or None where it does not begin like one: it is then for Spark to read.
+    `VACUUM`, `OPTIMIZE` and `DESCRIBE HISTORY` are read as the commands of ours that do the same.
 
     A `QueryError` shows the place where a command goes wrong.
     """
-    if not _begins_like_ours(_first_words(text)):
+    if not _begins_like_ours(_first_words(text)) and not is_borrowed(text):
         return None
     # The parser library takes a while to import, and most statements are not ours.
     from indextables.commands.statement import read_statement
@@ -53,6 +56,18 @@ def parse_command(text: str) -> Command | None:
         return read_statement(text, tokenize(text, "statement"))
     except QueryError as error:
         raise QueryError(redact(error.message), hint=error.hint) from None
+
+
+def is_borrowed(text: str) -> bool:
+    """Whether a statement has words of other table formats, so that it is only ours where its table is."""
+    words = _first_words(text)
+    return _is_borrowed(next(words), next(words), next(words))
+
+
+def _is_borrowed(first: Token, second: Token, third: Token) -> bool:
+    if first.is_word("DESCRIBE", "DESC"):
+        return second.is_word("HISTORY") and (third.is_name or third.is_string)
+    return first.is_word(*_BORROWED) and (second.is_name or second.is_string)
 
 
 def _first_words(text: str) -> Iterator[Token]:

@@ -20,6 +20,14 @@ _CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 _IN_FROM = ("FROM", "JOIN", "USING", "TABLE")
 _ELSEWHERE = ("SELECT", "WHERE", "HAVING", "BY", "VALUES", "SET", "LIMIT", "QUALIFY")
+_FORMAT = "indextables"
+_TAKE_NAMES = ("INTO", "OVERWRITE", "TABLE", "DESCRIBE", "DESC", "EXTENDED", "UPDATE", "EXISTS")
+_TRAVELS = {
+    "VERSION": "version",
+    "SYSTEM_VERSION": "version",
+    "TIMESTAMP": "timestamp",
+    "SYSTEM_TIME": "timestamp",
+}
 _PLAIN = (str, bool, int, float, Decimal, datetime.date, list, tuple, type(None))
 
 
@@ -98,6 +106,49 @@ def find_calls(
         else:
             place += 1
     return found
+
+
+def find_paths(text: str, tokens: Sequence[Token]) -> list[TableCall]:
+    """Tables that a statement reads by their paths, each as the call of `indextables_table` that gives the same.
+
+    They stand there as in ``FROM indextables.`/data/logs` VERSION AS OF 3``.
+    """
+    found = []
+    for place, token in enumerate(tokens[:-2]):
+        is_path = (
+            tokens[place + 1].is_symbol(".") and tokens[place + 2].kind == "name" and "/" in tokens[place + 2].text
+        )
+        if is_path and token.is_name and token.text.lower() == _FORMAT and _stands_for_table(text, tokens, place):
+            found.append(_path_call(tokens, place))
+    return found
+
+
+def _stands_for_table(text: str, tokens: Sequence[Token], place: int) -> bool:
+    """Whether a path is read there. What else a statement may do with a table, it cannot do by a path."""
+    before = tokens[place - 1] if place else tokens[-1]
+    is_read = before.is_word("FROM", "JOIN") and not (place > 1 and tokens[place - 2].is_word("DELETE"))
+    if not is_read and before.is_word(*_TAKE_NAMES, "FROM"):
+        raise QueryError(
+            f"cannot do this with a path because Spark reads tables by their paths alone, at "
+            f"{draw_place(text, tokens[place].start)}",
+            hint=f"name it first, as in `CREATE TABLE t USING {_FORMAT} LOCATION '...'`; save a DataFrame to a path "
+            f'by `.write.format("{_FORMAT}").mode("append").save(...)`',
+        )
+    return is_read
+
+
+def _path_call(tokens: Sequence[Token], place: int) -> TableCall:
+    path, after = tokens[place + 2], place + 3
+    arguments = [Argument(None, path.text, path.start)]
+    at = after + tokens[after].is_word("FOR")
+    kind = _TRAVELS.get(tokens[at].text.upper()) if tokens[at].kind == "word" else None
+    is_travel = kind is not None and tokens[at + 1].is_word("AS") and tokens[at + 2].is_word("OF")
+    if is_travel and (tokens[at + 3].is_number or tokens[at + 3].is_string):
+        moment = tokens[at + 3]
+        is_number = kind == "version" and moment.text.isascii() and moment.text.isdigit()
+        arguments.append(Argument(kind, int(moment.text) if is_number else moment.text, moment.start))
+        after = at + 4
+    return TableCall(f"{_FORMAT}_table", tuple(arguments), tokens[place].start, tokens[after - 1].end)
 
 
 class _CallReader:

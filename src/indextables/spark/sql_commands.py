@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import ParseException
+from pyspark.errors import AnalysisException, ParseException
 
 from indextables.commands import COMMANDS, Command, Target
 from indextables.errors import QueryError, TableNotFoundError
@@ -42,6 +42,21 @@ def run_command(spark: Any, command: Command) -> DataFrame:
     # Connect infers no columns where there are no rows.
     frame: DataFrame = spark.createDataFrame(answer, to_spark_schema(answer.schema))
     return frame
+
+
+def is_ours(spark: Any, command: Command) -> bool:
+    """Whether the table that a command names is one of this format, or may be."""
+    target = command.target
+    if target is None:
+        return False
+    try:
+        if target.is_path:
+            open_log(target.text, tuple(sorted(with_session(spark, target.text, {}).items()))).reader.head()
+            return True
+        named = named_tables(spark, target.text)
+    except (TableNotFoundError, AnalysisException):
+        return False
+    return named is not None and (bool(named.urls) or named.unclear is not None)
 
 
 def _url(spark: Any, command: Command, target: Target) -> str:

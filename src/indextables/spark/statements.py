@@ -12,16 +12,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from indextables.clock import SYSTEM_CLOCK
-from indextables.commands import parse_command
+from indextables.commands import is_borrowed, parse_command
 from indextables.errors import QueryError
 from indextables.predicate.words import Token
 from indextables.spark import jvm
-from indextables.spark.sql_calls import Parameters, TableCall, find_calls
-from indextables.spark.sql_commands import run_command
+from indextables.spark.options import NAME
+from indextables.spark.sql_calls import Parameters, TableCall, find_calls, find_paths
+from indextables.spark.sql_commands import is_ours, run_command
 from indextables.spark.sql_functions import FUNCTIONS, make_frame
 from indextables.spark.sql_text import (
     OPERATORS,
@@ -35,7 +37,7 @@ from indextables.spark.sql_text import (
 )
 from indextables.spark.worker_errors import own_errors
 
-_OWN_WORDS = re.compile("|".join((*OPERATORS, *FUNCTIONS)), re.IGNORECASE)
+_OWN_WORDS = re.compile("|".join((*OPERATORS, *FUNCTIONS, rf"\b{NAME}`?\s*\.")), re.IGNORECASE)
 _sql = SparkSession.sql
 _filter = ClassicDataFrame.filter
 _select_expr = ClassicDataFrame.selectExpr
@@ -46,8 +48,11 @@ def sql(spark: Any, text: str, /, args: Any = None, **frames: Any) -> DataFrame:
     `SparkSession.sql` takes them.
 
     It may be one of the commands of this library, and may use search operators (in sessions that are enabled) and table
-    functions such as `indextables_table('/data/logs', search => 'error')` (in every session).
+    functions such as `indextables_table('/data/logs', search => 'error')` (in every session). ``FROM
+    indextables.`/data/logs` `` reads a table by its path.
     """
+    if isinstance(text, str) and is_borrowed(text):
+        return _run_borrowed(spark, text, args, frames)
     command = parse_command(text) if isinstance(text, str) else None
     with own_errors(), contextlib.ExitStack() as until_analysed:
         if command is None:
@@ -79,6 +84,29 @@ def _run(spark: Any, statement: _Statement) -> DataFrame:
     return _sql(spark, statement.text, statement.args, **statement.frames)
 
 
+def _run_borrowed(spark: Any, text: str, args: Any, frames: Mapping[str, Any]) -> DataFrame:
+    """Run a statement in words of other formats: by ourselves where its table is of ours, else by Spark.
+
+    Where Spark cannot read it either, it is said how it is written for our tables.
+    """
+    try:
+        command = parse_command(text)
+        if command is not None and is_ours(spark, command):
+            return run_command(spark, command)
+        refusal = None
+    except QueryError as error:
+        refusal = error
+    with own_errors():
+        try:
+            return _run(spark, _Statement(text, args, frames))
+        except ParseException:
+            if refusal is not None:
+                raise refusal from None
+            if command is not None:
+                return run_command(spark, command)
+            raise
+
+
 def _read(
     spark: Any, text: Any, args: Any, frames: Mapping[str, Any], until_analysed: contextlib.ExitStack
 ) -> _Statement:
@@ -88,7 +116,7 @@ def _read(
     if tokens is None:
         return asked
     parameters = Parameters(args, frames)
-    calls = find_calls(text, tokens, FUNCTIONS, parameters)
+    calls = sorted([*find_calls(text, tokens, FUNCTIONS, parameters), *find_paths(text, tokens)], key=_start)
     _check_is_not_kept(text, tokens, calls)
     edits = operator_edits(text, tokens, is_template=bool(frames))
     _check_can_search(spark, text, tokens, edits)
@@ -101,6 +129,10 @@ def _read(
     placed = [Edit(call.start, call.end, f"{{{name}}}") for name, call in zip(made, calls, strict=True)]
     rewritten = apply_edits(text, [*edits, *placed], doubles_braces=bool(calls) and not frames)
     return _Statement(rewritten, parameters.left(), {**frames, **made})
+
+
+def _start(call: TableCall) -> int:
+    return call.start
 
 
 def _is_enabled(spark: Any) -> bool:
