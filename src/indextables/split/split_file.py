@@ -303,6 +303,12 @@ class SplitFile:
         with local_errors(f"extract the index of the split `{self.key}`"):
             extract_members(self.directory.members, into, self.key, self._read)
 
+    def check_start(self) -> None:
+        """Refuse a file that does not start like a Parquet file: no reader of ours needs those bytes, but others do."""
+        (start,) = self._read([(0, len(layout.MAGIC))])
+        if start != layout.MAGIC:
+            raise corrupt(self.key, "it does not start like a Parquet file")
+
     def rows(
         self, row_numbers: pa.Array | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:

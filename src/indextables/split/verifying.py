@@ -42,6 +42,7 @@ class RowFacts(NamedTuple):
 
 def read_row_facts(split: SplitFile, statistics: StatisticsCollector, partition_columns: Sequence[str]) -> RowFacts:
     """Read every row, a few row groups at a time. A page that is not what was written is a `CorruptSplitError`."""
+    split.check_start()
     num_rows = 0
     values: dict[str, set[str | None]] = {name: set() for name in partition_columns}
     for batch in split.rows():

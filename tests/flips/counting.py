@@ -1,0 +1,141 @@
+"""Flips, one after the other, and what became of each: an error, the right answer, or a wrong one."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from tests.flips.flipping import Flip, Region, flipped, flips_of, regions_of, toggle
+from tests.flips.reading import OF_LOG, OF_SPLITS, Answers, ask
+from tests.flips.tables import KINDS, LONG, build
+
+import indextables as it
+from indextables.ops.fsck import fsck
+
+_LOG = "_transaction_log/"
+
+
+class Report:
+    """Counts by region; `wrong` names every answer that is not right."""
+
+    def __init__(self) -> None:
+        self.num_flips = 0
+        self.right: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.wrong: list[str] = []
+
+    def note(self, flip: Flip, found: Answers, right: Answers) -> None:
+        """Judge what was answered while a bit was flipped."""
+        self.num_flips += 1
+        for way, answer in found.items():
+            if isinstance(answer, Exception):
+                self.refused[flip.region.name] += 1
+            elif answer == right[way]:
+                self.right[flip.region.name] += 1
+            else:
+                self.wrong.append(f"{way} after {flip}")
+
+    def add(self, other: Report) -> None:
+        self.num_flips += other.num_flips
+        self.right += other.right
+        self.refused += other.refused
+        self.wrong += other.wrong
+
+
+def flip_log(home: Path, kind: str, *, most: int, truncated: bool = False) -> Report:
+    """Flip bits of every file of a log; `most` is how many in each."""
+    place = home / f"{kind}-truncated" if truncated else home / kind
+    build(place, kind, truncated=truncated)
+    ways = tuple(way for way in OF_LOG if not (truncated and way == "older"))
+    regions = [region for region in regions_of(place) if region.path.startswith(_LOG)]
+    return _flip_all(place, regions, lambda: ask(place, ways), most)
+
+
+def flip_split(home: Path, *, most: int) -> Report:
+    """Flip bits of every part of the longest split."""
+    place = home / "split"
+    build(place, "avro", longest=LONG)
+    return _flip_all(place, longest_split(place), lambda: ask(place, OF_SPLITS), most)
+
+
+def flip_cache(home: Path, *, most: int) -> Report:
+    """Flip bits of every file that the local cache keeps of a table. What is damaged there is made again."""
+    place, warm, spoilt = home / "cached", home / "warm", home / "spoilt"
+    build(place, "avro", longest=LONG)
+    ways = (*OF_SPLITS, "files")
+    right = ask(place, ways, cache=warm)
+    report = Report()
+    for region in _largest_of_each(regions_of(warm)):
+        for flip in flips_of(region, most=most):
+            shutil.copytree(warm, spoilt)
+            toggle(spoilt, flip)
+            damaged = (spoilt / region.path).read_bytes()
+            report.note(flip, ask(place, ways, cache=spoilt), right)
+            if (spoilt / region.path).read_bytes() == damaged:
+                report.wrong.append(f"nothing noticed {flip}")
+            shutil.rmtree(spoilt)
+    return report
+
+
+def flip_under_fsck(home: Path, *, most: int) -> Report:
+    """Flip bits of a live split and of every file of the log that readers need; `wrong` is what fsck does not find."""
+    place = home / "fsck"
+    table = build(place, "plain")
+    live = table.files()["path"][0].as_py()
+    report = Report()
+    for region in regions_of(place):
+        if region.path != live and (region.name == "hint" or not region.path.startswith(_LOG)):
+            continue
+        for flip in flips_of(region, most=most):
+            with flipped(place, flip):
+                num_problems = fsck(it.TransactionLog(str(place), options={"cache.disk.enabled": "false"})).num_rows
+            report.num_flips += 1
+            if num_problems:
+                report.refused[region.name] += 1
+            else:
+                report.wrong.append(f"fsck after {flip}")
+    return report
+
+
+def flip_everything(home: Path, *, most: int, say: Callable[[str], None]) -> Report:
+    """All of the above."""
+    report = Report()
+    for kind in KINDS:
+        for truncated in (False, True):
+            say(f"log, {kind}{', truncated' if truncated else ''}")
+            report.add(flip_log(home, kind, most=most, truncated=truncated))
+    say("split")
+    report.add(flip_split(home, most=most))
+    say("fsck")
+    report.add(flip_under_fsck(home, most=most))
+    say("cache")
+    report.add(flip_cache(home, most=most))
+    return report
+
+
+def longest_split(place: Path) -> list[Region]:
+    """The regions of the largest split of a table."""
+    splits = [region for region in regions_of(place) if region.path.endswith(".split")]
+    largest = max(splits, key=lambda region: region.end).path
+    return [region for region in splits if region.path == largest]
+
+
+def _flip_all(place: Path, regions: Sequence[Region], read: Callable[[], Answers], most: int) -> Report:
+    right = read()
+    refused = [way for way, answer in right.items() if isinstance(answer, Exception)]
+    if refused:
+        raise AssertionError(f"{refused} cannot be read while the table is whole: {right[refused[0]]}")
+    report = Report()
+    for region in regions:
+        for flip in flips_of(region, most=most):
+            with flipped(place, flip):
+                found = read()
+            report.note(flip, found, right)
+    return report
+
+
+def _largest_of_each(regions: Iterable[Region]) -> list[Region]:
+    """One region of every name, the largest."""
+    return list({region.name: region for region in sorted(regions, key=lambda region: region.end)}.values())

@@ -1,0 +1,129 @@
+"""Flipped bits: the regions of every kind of file of a table, and the bits of them that are flipped one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from indextables.config import Config
+from indextables.split.layout import SEAL_BYTES, Directory
+from indextables.split.split_file import SplitFile
+from indextables.store import open_store
+
+_TRAILER_BYTES = 8
+
+
+class Region(NamedTuple):
+    """A stretch of a file that means one thing."""
+
+    path: str
+    name: str
+    start: int
+    end: int
+
+
+class Flip(NamedTuple):
+    """One bit."""
+
+    region: Region
+    position: int
+    bit: int
+
+    def __str__(self) -> str:
+        return f"{self.region.name}: bit {self.bit} of byte {self.position} of {self.region.path}"
+
+
+def regions_of(root: Path) -> list[Region]:
+    """The regions of all files below a directory: those of splits by their layout, those of other files whole."""
+    found: list[Region] = []
+    for path in sorted(path for path in root.rglob("*") if path.is_file() and path.stat().st_size):
+        relative = path.relative_to(root).as_posix()
+        if path.suffix == ".split":
+            found += _split_regions(root, relative)
+        else:
+            found.append(Region(relative, _kind(relative), 0, path.stat().st_size))
+    return found
+
+
+def flips_of(region: Region, *, most: int) -> Iterator[Flip]:
+    """At most so many bits of a region: the first and the last byte, and others evenly between them; or the middle."""
+    length = region.end - region.start
+    count = min(most, length)
+    for number in range(count):
+        place = region.start + (length // 2 if count == 1 else number * (length - 1) // (count - 1))
+        yield Flip(region, place, (number * 3 + place) % 8)
+
+
+@contextlib.contextmanager
+def flipped(root: Path, flip: Flip) -> Iterator[None]:
+    """A file with one bit flipped, for a while."""
+    toggle(root, flip)
+    try:
+        yield
+    finally:
+        toggle(root, flip)
+
+
+def toggle(root: Path, flip: Flip) -> None:
+    """Flip a bit; the file keeps its size and times."""
+    path = root / flip.region.path
+    facts = path.stat()
+    with open(path, "r+b") as file:
+        file.seek(flip.position)
+        (byte,) = file.read(1)
+        file.seek(flip.position)
+        file.write(bytes([byte ^ 1 << flip.bit]))
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def _kind(path: str) -> str:
+    """What a file of a log or of a cache is."""
+    name = path.rpartition("/")[2]
+    for kind, is_one in (
+        ("hint", name == "_last_checkpoint"),
+        ("state", name == "_manifest.avro"),
+        ("manifest", name.endswith(".avro")),
+        ("decoded manifest", name.endswith(".arrow")),
+        ("index record", name == "record"),
+        ("checkpoint", ".checkpoint" in name or "sidecar" in path),
+        ("version", name.endswith(".json") and name[:20].isdigit()),
+        ("index file", "/files/" in path),
+    ):
+        if is_one:
+            return f"{kind} {name.rpartition('.')[2]}" if kind == "index file" else kind
+    raise AssertionError(f"what is {path}?")
+
+
+def _split_regions(root: Path, relative: str) -> Iterator[Region]:
+    directory = SplitFile.open(open_store(str(root), Config.resolve()), relative).directory
+    end = (root / relative).stat().st_size
+    with open(root / relative, "rb") as file:
+        file.seek(-_TRAILER_BYTES, os.SEEK_END)
+        (footer_bytes,) = struct.unpack("<I", file.read(4))
+    marks = [*_marks(directory), (end - _TRAILER_BYTES - footer_bytes, "footer"), (end - _TRAILER_BYTES, "trailer")]
+    starts = [*marks, (end, "")]
+    for (start, name), (stop, _) in pairwise(starts):
+        if stop > start:
+            yield Region(relative, f"split {name}", start, stop)
+
+
+def _marks(directory: Directory) -> Iterator[tuple[int, str]]:
+    """Where each part of a split starts, up to the page indexes, which stand before the footer."""
+    yield 0, "magic"
+    yield 4, "rows"
+    for member in directory.members:
+        yield member.offset, f"index {member.name.rpartition('.')[2]}"
+    if directory.fine_filter is not None:
+        yield directory.fine_filter.offset, "fine filter"
+    yield directory.footer_start_offset, "seal"
+    yield directory.footer_start_offset + SEAL_BYTES, "page table"
+    if directory.term_filter is not None:
+        yield directory.term_filter.offset, "term filter"
+        yield directory.term_filter.end, "page indexes"
+    else:
+        yield directory.page_table.end, "page indexes"

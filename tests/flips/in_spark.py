@@ -1,0 +1,77 @@
+"""The same flips, read through Spark: its own scan of Parquet, searches by the driver, and tasks of Python."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from tests.flips.counting import Report, longest_split
+from tests.flips.flipping import Region, flips_of, regions_of, toggle
+from tests.flips.reading import Answers
+from tests.flips.tables import LONG, build
+from tests.spark.spark_sessions import spark_session
+
+import indextables as it
+
+_WANTED = "id >= 2100 AND id < 2103 OR score > 24000"
+
+
+def flip_in_spark(
+    spark: Any, home: Path, *, most: int, regions: Collection[str] = (), ways: Collection[str] = ()
+) -> Report:
+    """Flip bits of the longest split and of all files of a log, or of some regions of them by name, and read by every
+    way of a classic session, or by some.
+
+    Every flip gets a copy of the table, since what was verified once in a process is trusted.
+    """
+    whole, spoilt = home / "whole", home / "spoilt"
+    build(whole, "avro", longest=LONG)
+    enabled = it.enable(spark.newSession())
+    right = _ask(spark, enabled, whole, ways)
+    refused = [answer for answer in right.values() if isinstance(answer, Exception)]
+    if refused:
+        raise AssertionError("the table cannot be read while it is whole") from refused[0]
+    report = Report()
+    for region in _regions(whole, regions):
+        for flip in flips_of(region, most=most):
+            place = spoilt / str(report.num_flips)
+            shutil.copytree(whole, place)
+            toggle(place, flip)
+            report.note(flip, _ask(spark, enabled, place, ways), right)
+            shutil.rmtree(place)
+    return report
+
+
+def flip_in_new_session(home: Path, *, most: int) -> Report:
+    """The same in a session that is made for it."""
+    with spark_session(str(home / "session"), cores=2) as spark:
+        spark.sparkContext.setLogLevel("OFF")
+        return flip_in_spark(spark, home, most=most)
+
+
+def _regions(whole: Path, names: Collection[str]) -> list[Region]:
+    in_log = [region for region in regions_of(whole) if region.path.startswith("_transaction_log")]
+    return [region for region in [*longest_split(whole), *in_log] if not names or region.name in names]
+
+
+def _ask(spark: Any, enabled: Any, place: Path, names: Collection[str]) -> Answers:
+    url = str(place)
+    ways: dict[str, Callable[[], Any]] = {
+        "native scan": lambda: it.Table.open(url).to_spark(spark),
+        "native filter": lambda: it.Table.open(url).to_spark(spark).filter(_WANTED),
+        "native load": lambda: enabled.read.format("indextables").load(url).filter("id = 4100").select("message"),
+        "native count": lambda: enabled.read.format("indextables").load(url).groupBy("day").count(),
+        "driver search": lambda: it.read(enabled, url, search="needle2101 OR needle60003"),
+        "task scan": lambda: spark.read.format("indextables").load(url).filter(_WANTED),
+        "task search": lambda: it.read(spark, url, search="hay AND needle2101", columns=["id", "message"]),
+    }
+    return {name: _rows(way) for name, way in ways.items() if not names or name in names}
+
+
+def _rows(way: Callable[[], Any]) -> Any:
+    try:
+        return sorted(map(repr, way().collect()))
+    except Exception as error:  # Spark hands errors on as any of its own
+        return error

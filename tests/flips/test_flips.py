@@ -1,0 +1,53 @@
+"""One flipped bit anywhere in a log, a split or a cache: the right answer or an error, never a wrong answer."""
+
+from __future__ import annotations
+
+import pytest
+from tests.flips import counting
+from tests.flips.tables import KINDS
+
+from indextables.split import index_cache
+
+_ALWAYS_NOTICED = ("rows", "seal", "page table", "term filter", "page indexes", "footer", "trailer", "index term")
+
+
+@pytest.fixture
+def most(request) -> int:
+    """How many bits are flipped in every region of every file."""
+    return 16 if request.config.getoption("--all") else 3
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_flips_in_a_log(tmp_path, kind, truncated, most) -> None:
+    report = counting.flip_log(tmp_path, kind, most=most, truncated=truncated)
+    assert report.wrong == []
+    assert report.refused["version"] > 0
+    if truncated:
+        assert sum(report.refused.values()) > sum(report.right.values()) / 4
+
+
+def test_flips_in_a_split(tmp_path, most) -> None:
+    report = counting.flip_split(tmp_path, most=most)
+    assert report.wrong == []
+    assert all(report.refused[f"split {name}"] for name in _ALWAYS_NOTICED)
+
+
+def test_flips_in_the_cache(tmp_path, most) -> None:
+    report = counting.flip_cache(tmp_path, most=most)
+    assert report.wrong == []
+    assert report.refused.total() == 0
+    assert {"index record", "index file term", "decoded manifest"} <= set(report.right)
+
+
+def test_fsck_finds_every_flip(tmp_path, most) -> None:
+    report = counting.flip_under_fsck(tmp_path, most=most - 1)
+    assert report.wrong == []
+    assert {"split magic", "split rows", "split footer", "version", "state", "manifest"} <= set(report.refused)
+
+
+def test_wrong_answers_are_noticed(tmp_path, monkeypatch) -> None:
+    """Without checksums there are wrong answers, and the count shows them."""
+    monkeypatch.setattr(index_cache, "_checksum", lambda path: "")
+    report = counting.flip_cache(tmp_path, most=3)
+    assert [wrong for wrong in report.wrong if wrong.startswith(("search", "aggregate"))]
