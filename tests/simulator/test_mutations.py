@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.foreign_writer import StateWriter
 from tests.simulator import log_histories, row_histories
 from tests.simulator.log_histories import DEATHS, NETWORK
 from tests.simulator.row_histories import OFTEN, RARELY
+from tests.simulator.test_other_writers import Story
 
 from indextables.errors import CheckpointWriteError, IndexTablesError, ObjectExistsError
-from indextables.log import commit, conflict, operations, replacing, time_travel
+from indextables.log import base, commit, conflict, operations, replacing, time_travel
 from indextables.log.operations import Done
 from indextables.log.replay import VersionFile
 from indextables.log.restoring import MoveHorizon
@@ -185,6 +187,11 @@ def _put_without_sync(self, key: str, data: bytes, *, once: bool = False) -> Non
         self._link(temporary, path, key)
 
 
+def rows_of_two_kinds_of_writers_are_kept(tmp_path) -> None:
+    """A history in which another writer takes the number of a version that it does not see."""
+    Story(tmp_path / "t", 0, StateWriter).run()
+
+
 def flipped_bytes_of_pages_are_noticed(written, tmp_path) -> None:
     """Damage to the rows of a split, which begin behind its first bytes."""
     _flip_each(written, tmp_path, range(8, 100, 7))
@@ -217,6 +224,9 @@ class Noticed(NamedTuple):
 _GUARDED = "state/test_guarded.py::test_damage_to_our_own_files_reaches_no_decoder"
 BY_TESTS = {
     "a state is decoded whatever its hash": Noticed(state_manifest, "verify_state_manifest", _nothing, _GUARDED),
+    "a state of another writer is read whatever it contains": Noticed(
+        base, "check_contains", _nothing, rows_of_two_kinds_of_writers_are_kept
+    ),
     "a manifest is decoded whatever its hash": Noticed(file_entry, "verify_manifest", _nothing, _GUARDED),
     "a part of a JSON checkpoint is decoded whatever its hash": Noticed(
         json_checkpoint,
