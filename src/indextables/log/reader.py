@@ -115,7 +115,8 @@ class LogReader:
         if self._segment is None:
             return None
         grown = grow_segment(self.store, self._segment)
-        fresh = () if grown is None else grown.checkpoints.keys() - self._segment.checkpoints.keys()
+        known = self._segment.checkpoints
+        fresh = [] if grown is None else [at for at in grown.checkpoints if at not in known and grown.has_state(at)]
         return None if fresh and self._choice.is_of_another_writer(max(fresh)) else grown
 
     def whole_segment(self) -> Segment:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Container, Mapping
 
 from indextables.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError
-from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, version_key
+from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, state_keys, version_key
 from indextables.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -46,6 +46,10 @@ class Segment:
     def covers(self, version: int) -> bool:
         """Whether a version file of this number is part of the unbroken run."""
         return self.newest_file is not None and self.oldest <= version <= self.newest
+
+    def has_state(self, version: int) -> bool:
+        """Whether a state stands for a version, and not only an older kind of checkpoint."""
+        return not set(state_keys(version)).isdisjoint(self.checkpoints.get(version, ()))
 
 
 def grow_segment(store: ObjectStore, known: Segment) -> Segment | None:
