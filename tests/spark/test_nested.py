@@ -164,6 +164,8 @@ def test_functions_of_python_on_a_partition_column_alone(session) -> None:
         "SELECT id, (SELECT count(*) FROM {t} b WHERE b.id = a.id AND a.zone {eu}) AS k FROM {t} a",
         "SELECT id FROM {t} a, LATERAL (SELECT a.zone {eu} AS k) WHERE k",
         "SELECT id FROM (SELECT id, zone AS z, z {eu} AS k FROM {t}) WHERE k",
+        "WITH c AS (SELECT * FROM {t}) SELECT id FROM c WHERE id IN (SELECT id FROM c WHERE zone {eu})",
+        "WITH c AS (SELECT * FROM {t}) SELECT (SELECT max(id) FROM (SELECT zone AS z, id FROM c) WHERE z {eu}) FROM c",
     ],
 )
 def test_searches_in_having_in_correlated_subqueries_and_behind_new_names(session, query) -> None:

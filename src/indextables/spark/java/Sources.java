@@ -9,6 +9,7 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.OuterReference;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
@@ -31,6 +32,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 final class Sources {
     private static final Object COMPUTED = new Object();
+    private static final Object UNSEEN = new Object();
     private static final String[] PARTS = {"search", "where", "limit"};
 
     /** A table of ours in a plan. */
@@ -84,16 +86,25 @@ final class Sources {
         return sources;
     }
 
-    /** Whether an attribute is made somewhere in the plan, so that it is no column of a query around it. */
+    /**
+     * Whether an attribute is made somewhere in the plan: it is no column of a query around it, nor of a common table
+     * expression that is defined there.
+     */
     boolean knows(Attribute attribute) {
-        return found.containsKey(attribute.exprId());
+        Object origin = origin(attribute);
+        return origin != null && origin != UNSEEN;
     }
 
     /** The column that an attribute is, also behind another name; null where it is computed or of another source. */
     Column column(Attribute attribute) {
+        Object origin = origin(attribute);
+        return origin instanceof Column ? (Column) origin : null;
+    }
+
+    private Object origin(Attribute attribute) {
         Object at = found.get(attribute.exprId());
-        for (int i = 0; i < found.size() && at != null && !(at instanceof Column) && at != COMPUTED; i++) at = found.get(at);
-        return at instanceof Column ? (Column) at : null;
+        for (int i = 0; i < found.size() && at instanceof ExprId; i++) at = found.get(at);
+        return at;
     }
 
     /**
@@ -173,7 +184,9 @@ final class Sources {
         for (int i = 0; i < output.size(); i++) {
             Attribute attribute = (Attribute) output.get(i);
             if (relation != null) found.put(attribute.exprId(), new Column(relation, attribute.name()));
-            else if (!knows(attribute)) found.put(attribute.exprId(), COMPUTED);
+            else if (!found.containsKey(attribute.exprId())) {
+                found.put(attribute.exprId(), node instanceof CTERelationRef ? UNSEEN : COMPUTED);
+            }
         }
     }
 
