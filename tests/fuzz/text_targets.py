@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import os
@@ -15,6 +16,7 @@ from tests.fuzz.mutate import change_json, change_words, damage_bytes, json_text
 from indextables.commands.parse import parse_command
 from indextables.config import Config, settings
 from indextables.errors import ConfigError, QueryError
+from indextables.ops.log_lines import parse_line
 from indextables.predicate import bind, parse_predicate, to_arrow
 from indextables.protocol.paths import escape_partition_value, normalize_path, unescape_partition_value
 from indextables.scratch import directory_until_exit
@@ -230,7 +232,51 @@ def use_message(data: bytes) -> None:
     need("s3cr3t-value" not in redact(f"{text} s3cr3t-value {text}", ["s3cr3t-value"]), "a secret is shown")
 
 
+LOG_LINES = (
+    "2026-01-01T12:00:00.123Z INFO started",
+    "2026-01-01 12:00:00,123 - root - ERROR - boom",
+    "[Sat Nov 01 12:00:00.1 2025] [core:error] [pid 1] x",
+    "Jan  5 12:00:00 host app[12]: WARNING: x",
+    "<34>1 2003-10-11T22:14:15.003Z host su - - x",
+    '::1 - frank [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1',
+    'ts=1 caller=a.go:1 level=warn msg="a b"',
+    "we saw an ERROR there",
+)
+LOG_WORDS = (
+    "ERROR",
+    "[info]",
+    "level=",
+    "warn",
+    "Nov  1 ",
+    "12:00:00",
+    " 2024 ",
+    " CET ",
+    "IST",
+    "+02",
+    " - ",
+    "<7>",
+    "]",
+)
+_LEVELS = "TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|SEVERE|CRITICAL|CRIT|FATAL|ALERT|EMERG|PANIC"
+_WRITTEN = datetime.datetime(2031, 3, 1, 12, tzinfo=datetime.UTC)
+
+
+def use_log_line(data: bytes) -> None:
+    """A line is kept whole, and nothing is read of it that does not stand there."""
+    text = text_of(data).replace("\n", " ")
+    entry = parse_line(text, 1, _WRITTEN)
+    need(entry.message == text, "a line is not kept whole")
+    need(entry.level is None or f"|{entry.level}|" in f"|{_LEVELS}|", "a level is none")
+    need(entry.level is None or entry.level in text.upper() or text.startswith("<"), "a level is invented")
+    year = "" if entry.moment is None or entry.has_assumed_year or not entry.moment[0].isdigit() else entry.moment[:4]
+    need(year in text, "a year is invented")
+    need(not entry.has_assumed_year or str(entry.moment)[:4] in ("2030", "2031", "unre"), "a year is far away")
+    prose = parse_line(f"he told me: {text}", 1, _WRITTEN)
+    need(prose.level is None, "a word in a sentence is a level")
+
+
 TARGETS: Sequence[Target] = (
+    Target("log-line", lambda rng: _from(rng, LOG_LINES, LOG_WORDS), use_log_line, ()),
     Target("query", lambda rng: _from(rng, QUERIES, QUERY_WORDS), use_query, (QueryError,), 0.5),
     Target("predicate", lambda rng: _from(rng, PREDICATES, PREDICATE_WORDS), use_predicate, (QueryError,)),
     Target("sql-command", lambda rng: _from(rng, COMMANDS, COMMAND_WORDS), use_command, (QueryError,)),
