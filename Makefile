@@ -3,12 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A part of the tests that meets every dependency: for versions of them other than those of constraints.txt.
+BOUNDED := tests/config tests/commands/test_parse_command.py tests/protocol/test_version_file.py \
+	tests/protocol/test_file_entry.py tests/protocol/test_state_manifest.py tests/protocol/test_parquet_checkpoint.py \
+	tests/log/test_log_commits.py tests/state/test_state_writer.py tests/ops/test_truncate.py tests/ops/test_ops_write.py \
+	tests/split/test_split_searcher.py tests/split/test_index_cache.py tests/cli/test_cli_search.py \
+	tests/store/test_store_urls.py tests/store/test_credential_chains.py \
+	tests/spark/test_write.py::test_a_save_creates_the_table_and_the_next_appends_to_it
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all check format docs demo bench soak clean
+.PHONY: help setup test test-all test-lowest test-newest check format docs demo bench soak clean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make the virtual environment with everything needed to develop
 
@@ -23,6 +30,17 @@ test: setup ## Run every test, the simulator with a tenth of its seeds
 
 test-all: setup ## Run every test with all seeds, most of them random; CI runs this
 	$(BIN)/pytest -n 2 --all
+
+test-lowest: ## Run a part of the tests with the lowest versions that pyproject.toml allows, in a venv of its own
+	$(PYTHON) -m venv --clear .venv-lowest
+	$(PYTHON) tests/lowest_bounds.py > .venv-lowest/constraints.txt
+	.venv-lowest/bin/pip install --quiet --constraint .venv-lowest/constraints.txt --editable '.[dev]'
+	.venv-lowest/bin/pytest -n 2 $(BOUNDED)
+
+test-newest: ## Run the same part with the newest versions that are to be had, in a venv of its own
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/pip install --quiet --editable '.[dev]'
+	.venv-newest/bin/pytest -n 2 $(BOUNDED)
 
 check: setup ## Lint, format, types, layers, generated docs, Java sources
 	$(BIN)/ruff check .
@@ -51,4 +69,4 @@ soak: setup ## Run for more than an hour on real servers and over faults; MINUTE
 	$(BIN)/python -m soak --minutes $(or $(MINUTES),64)
 
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo .hadoop build dist node_modules fuzz-findings
+	rm -rf $(VENV) .venv-lowest .venv-newest .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo .hadoop build dist node_modules fuzz-findings

@@ -14,6 +14,7 @@ from indextables.ops.added_rows import AddedRows, Limit, Position
 from indextables.ops.fsck import fsck
 from indextables.ops.last_readable import last_readable
 from indextables.protocol.actions import CommitInfo, Metadata, Protocol
+from indextables.protocol.features import PARQUET_SPLITS
 from indextables.protocol.names import state_keys, version_key
 from indextables.protocol.state_manifest import decode_state_manifest, encode_state_manifest
 from indextables.protocol.version_file import decode_version, encode_version
@@ -161,6 +162,26 @@ def test_an_upgrade_by_another_writer_is_no_copy() -> None:
         open_log(store).snapshot()
     with pytest.raises(CorruptLogError, match="begins a table"):
         open_log(store).metadata()
+
+
+@pytest.mark.parametrize("read", [lambda log: log.snapshot(), lambda log: log.metadata()])
+def test_where_only_this_library_may_write_every_version_has_a_name(read) -> None:
+    """Tables with our splits declare a feature that keeps other writers out."""
+    store = DictStore(URL)
+    open_log(store).initialize(SCHEMA)
+    protocol, metadata = actions_at(store, 0)
+    put(
+        store,
+        0,
+        [msgspec.structs.replace(protocol, reader_features=(*protocol.reader_features, PARQUET_SPLITS)), metadata],
+    )
+    log = open_log(store)
+    for version in range(1, 4):
+        log.add_files([make_add(f"{version}.split")])
+    read(open_log(store))
+    put(store, 3, [protocol, metadata, make_add("theirs.split")])
+    with pytest.raises(CorruptLogError, match="version 3 because it has no commit line"):
+        read(open_log(store))
 
 
 @pytest.mark.parametrize("target", range(1, NUM_VERSIONS - 1))

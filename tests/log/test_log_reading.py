@@ -59,7 +59,7 @@ def test_time_travel_by_version_and_timestamp(hourly, optimized) -> None:
 
 def test_time_travel_says_what_is_reachable(hourly) -> None:
     log, _ = hourly
-    for version in (-1, 11, 10**20):
+    for version in (11, 10**20):
         with pytest.raises(RetentionError, match="versions 0 to 10"):
             log.snapshot(version=version)
     with pytest.raises(RetentionError, match="oldest version, 0, is of 2026-01-01T00:00:00"):
@@ -69,7 +69,7 @@ def test_time_travel_says_what_is_reachable(hourly) -> None:
             log.snapshot(timestamp=bad)
     with pytest.raises(ConfigError, match="at once"):
         log.snapshot(version=1, timestamp="2026-01-01")
-    for bad in ("3", 1.5, True):
+    for bad in ("3", 1.5, True, -1):
         with pytest.raises(ConfigError, match="whole number"):
             log.snapshot(version=bad)
 

@@ -18,7 +18,7 @@ from indextables.log.metrics import REPLAY
 from indextables.log.snapshot import NAMELESS, Head, Snapshot, mark_at
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.doc_mapping import registry_of
-from indextables.protocol.features import LEGACY_PROTOCOL, highest
+from indextables.protocol.features import LEGACY_PROTOCOL, PARQUET_SPLITS, highest
 from indextables.protocol.file_table import AddedFile
 from indextables.protocol.names import version_key
 from indextables.protocol.version_file import commit_info, mark_of
@@ -90,13 +90,17 @@ def check_chain(version: int, mark: str | None, file: VersionFile, protocol: Pro
     """Refuse a version that does not stand on the one before it: another file took the place of one of the two.
 
     A version with a commit line names the version before it, unless that one is `NAMELESS`. Versions of other writers
-    have no commit line and are taken as they come, but for one: the beginning of a table is no later version of it. A
-    protocol that is higher than the one in force is an upgrade. `mark` is None where the version before is not known.
+    have no commit line and are taken as they come, but for two: the beginning of a table is no later version of it,
+    unless it raises the protocol; and where the protocol in force keeps other writers out, there are none. `mark` is
+    None where the version before is not known.
     """
     info = file.info
     if info is not None:
         stands = mark is None or (info.parent_txn_id or NAMELESS) == mark
         why = f"it stands on another version {version} than the one that is there"
+    elif protocol is not None and PARQUET_SPLITS in (protocol.reader_features or ()):
+        stands = False
+        why = "it has no commit line, and all writers that may write this table leave one"
     else:
         stands = not file.begins_a_table or (protocol is not None and _raises(protocol, file))
         why = f"it begins a table, as version 0 does, and names no version {version} that it stands on"

@@ -37,9 +37,9 @@ def walk_back(newest: int, base: Snapshot | None, read_versions: Callable[[range
 
 
 def _define_a_table(files: Sequence[VersionFile]) -> bool:
-    """Whether some files hold a metadata and a protocol action. A later version that looks like version 0 is held
-    against older definitions before it counts."""
-    settled = [file.actions for file in files if file.version == 0 or not file.begins_a_table]
+    """Whether some files hold a metadata and a protocol action. A version without a commit line is held against older
+    definitions before its own count."""
+    settled = [file.actions for file in files if file.version == 0 or file.info is not None]
     metadata, protocol = newest_definitions(itertools.chain.from_iterable(settled))
     return metadata is not None and protocol is not None
 
