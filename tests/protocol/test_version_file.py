@@ -220,9 +220,11 @@ def test_a_line_of_ten_million_characters() -> None:
 
 def test_who_made_a_version() -> None:
     protocol, metadata, info = (FULL_EXAMPLES[kind][0] for kind in ("protocol", "metaData", "commitInfo"))
-    assert mark_of((protocol, metadata)) == metadata.id
-    assert mark_of((metadata, info)) == info.txn_id
-    assert mark_of((protocol,)) is None
+    assert mark_of(0, (protocol, metadata)) == metadata.id
+    assert mark_of(0, (metadata, info)) == metadata.id, "version 0 is known by its table"
+    assert mark_of(1, (metadata, info)) == info.txn_id
+    assert mark_of(1, (protocol, metadata)) is None, "a later version of another writer has no name"
+    assert mark_of(1, (protocol,)) is None
     assert commit_info((protocol, info, msgspec.structs.replace(info, txn_id="later"))) == info
     assert commit_info((protocol,)) is None
 
