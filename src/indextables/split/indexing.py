@@ -9,6 +9,7 @@ the end, in the order of rows.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,8 @@ from indextables.split.analyzers import analyzer_name, register
 from indextables.split.documents import ROW_FIELD, documents
 from indextables.split.fields import FieldMap, IndexField, Kind
 from indextables.split.layout import Segment
+
+logger = logging.getLogger(__name__)
 
 META = "meta.json"
 
@@ -180,10 +183,14 @@ class _Part:
 
     def abandon(self) -> None:
         """End the writer's threads, which would otherwise write on as long as a traceback holds it."""
-        if self._writer is not None:
-            self._writer.rollback()
-            self._writer.wait_merging_threads()
-            self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        for end in (writer.rollback, writer.wait_merging_threads):
+            try:
+                end()
+            except ValueError as error:  # the error that led here is the one to report
+                logger.info("cannot end a writer of an index that is given up: %s", error)
 
     def segments(self) -> list[tuple[Segment, dict[str, Any]]] | None:
         """The segments in the order of rows, with what `meta.json` says of each; None if a merge broke that order."""
