@@ -67,7 +67,7 @@ def flip_cache(home: Path, *, most: int) -> Report:
     ways = (*OF_SPLITS, "files")
     right = ask(place, ways, cache=warm)
     report = Report()
-    for region in _largest_of_each(regions_of(warm)):
+    for region in largest_of_each(regions_of(warm)):
         for flip in flips_of(region, most=most):
             shutil.copytree(warm, spoilt)
             toggle(spoilt, flip)
@@ -122,6 +122,11 @@ def longest_split(place: Path) -> list[Region]:
     return [region for region in splits if region.path == largest]
 
 
+def largest_of_each(regions: Iterable[Region]) -> list[Region]:
+    """One region of every name, the largest."""
+    return list({region.name: region for region in sorted(regions, key=lambda region: region.end)}.values())
+
+
 def _flip_all(place: Path, regions: Sequence[Region], read: Callable[[], Answers], most: int) -> Report:
     right = read()
     refused = [way for way, answer in right.items() if isinstance(answer, Exception)]
@@ -134,8 +139,3 @@ def _flip_all(place: Path, regions: Sequence[Region], read: Callable[[], Answers
                 found = read()
             report.note(flip, found, right)
     return report
-
-
-def _largest_of_each(regions: Iterable[Region]) -> list[Region]:
-    """One region of every name, the largest."""
-    return list({region.name: region for region in sorted(regions, key=lambda region: region.end)}.values())

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from indextables.config import Config
-from indextables.split.layout import SEAL_BYTES, Directory
+from indextables.protocol.thrift import read_struct
+from indextables.split.layout import MAGIC, SEAL_BYTES, Directory
 from indextables.split.split_file import SplitFile
 from indextables.store import open_store
 
 _TRAILER_BYTES = 8
+_STORED_BYTES = 3  # the field of a page's header that says how long the page is
+_PAGES = 5  # one header in so many is a region of its own
 
 
 class Region(NamedTuple):
@@ -102,20 +105,29 @@ def _kind(path: str) -> str:
 def _split_regions(root: Path, relative: str) -> Iterator[Region]:
     directory = SplitFile.open(open_store(str(root), Config.resolve()), relative).directory
     end = (root / relative).stat().st_size
-    with open(root / relative, "rb") as file:
-        file.seek(-_TRAILER_BYTES, os.SEEK_END)
-        (footer_bytes,) = struct.unpack("<I", file.read(4))
-    marks = [*_marks(directory), (end - _TRAILER_BYTES - footer_bytes, "footer"), (end - _TRAILER_BYTES, "trailer")]
+    data = (root / relative).read_bytes()
+    (footer_bytes,) = struct.unpack_from("<I", data, end - _TRAILER_BYTES)
+    marks = [
+        *_marks(directory, data),
+        (end - _TRAILER_BYTES - footer_bytes, "footer"),
+        (end - _TRAILER_BYTES, "trailer"),
+    ]
     starts = [*marks, (end, "")]
     for (start, name), (stop, _) in pairwise(starts):
         if stop > start:
             yield Region(relative, f"split {name}", start, stop)
 
 
-def _marks(directory: Directory) -> Iterator[tuple[int, str]]:
+def _marks(directory: Directory, data: bytes) -> Iterator[tuple[int, str]]:
     """Where each part of a split starts, up to the page indexes, which stand before the footer."""
     yield 0, "magic"
-    yield 4, "rows"
+    place, number = len(MAGIC), 0
+    while place < directory.members[0].offset:
+        header, end = read_struct(memoryview(data), place)
+        if number % _PAGES == 0:
+            yield place, "page header"
+            yield end, "rows"
+        place, number = end + header[_STORED_BYTES], number + 1
     for member in directory.members:
         yield member.offset, f"index {member.name.rpartition('.')[2]}"
     if directory.fine_filter is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from tests.flips.counting import Report, longest_split
+from tests.flips.counting import Report, largest_of_each, longest_split
 from tests.flips.flipping import Region, flips_of, regions_of, toggle
 from tests.flips.reading import Answers
 from tests.flips.tables import LONG, build
@@ -19,10 +19,16 @@ _WANTED = "id >= 2100 AND id < 2103 OR score > 24000"
 
 
 def flip_in_spark(
-    spark: Any, home: Path, *, most: int, regions: Collection[str] = (), ways: Collection[str] = ()
+    spark: Any,
+    home: Path,
+    *,
+    most: int,
+    regions: Collection[str] = (),
+    ways: Collection[str] = (),
+    one_of_each: bool = False,
 ) -> Report:
     """Flip bits of the longest split and of all files of a log, or of some regions of them by name, and read by every
-    way of a classic session, or by some.
+    way of a classic session, or by some. With `one_of_each`, of one region of every name.
 
     Every flip gets a copy of the table, since what was verified once in a process is trusted.
     """
@@ -34,7 +40,8 @@ def flip_in_spark(
     if refused:
         raise AssertionError("the table cannot be read while it is whole") from refused[0]
     report = Report()
-    for region in _regions(whole, regions):
+    chosen = _regions(whole, regions)
+    for region in largest_of_each(chosen) if one_of_each else chosen:
         for flip in flips_of(region, most=most):
             place = spoilt / str(report.num_flips)
             shutil.copytree(whole, place)
@@ -44,11 +51,11 @@ def flip_in_spark(
     return report
 
 
-def flip_in_new_session(home: Path, *, most: int) -> Report:
+def flip_in_new_session(home: Path, *, most: int, regions: Collection[str] = ()) -> Report:
     """The same in a session that is made for it."""
     with spark_session(str(home / "session"), cores=2) as spark:
         spark.sparkContext.setLogLevel("OFF")
-        return flip_in_spark(spark, home, most=most)
+        return flip_in_spark(spark, home, most=most, regions=regions)
 
 
 def _regions(whole: Path, names: Collection[str]) -> list[Region]:

@@ -1,7 +1,7 @@
 """Flips in as many places as one likes.
 
     python -m tests.flips.long --most 200 --json
-    python -m tests.flips.long --most 20 --spark
+    python -m tests.flips.long --most 20 --spark --region "split page header"
 
 `--most` bounds the flips in every region of every file. Exit code 1 where an answer was wrong.
 """
@@ -27,7 +27,7 @@ def main() -> int:
         if options.spark:
             from tests.flips.in_spark import flip_in_new_session
 
-            report = flip_in_new_session(Path(home), most=options.most)
+            report = flip_in_new_session(Path(home), most=options.most, regions=options.region)
         else:
             report = flip_everything(Path(home), most=options.most, say=lambda what: print(what, file=sys.stderr))
     _show(report, time.monotonic() - started, as_json=options.json)
@@ -38,6 +38,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.flips.long")
     parser.add_argument("--most", type=int, default=50, help="flips in every region of every file")
     parser.add_argument("--spark", action="store_true", help="read through Spark")
+    parser.add_argument("--region", action="append", default=[], help="only this one, in Spark; may be given again")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 

@@ -44,6 +44,8 @@ public final class LiveSplits implements FileIndex {
     PrivateScan.Opened opened;
     private final String appliedFilters;
     private final int[] numbers;
+    /** By number, whether a split is known to be verified; shared by all that were pruned from one. */
+    private final boolean[] verified;
 
     /**
      * `rows` hold path, size and time of the splits to read, then their partition values. `mayMatch` takes the texts of
@@ -63,6 +65,7 @@ public final class LiveSplits implements FileIndex {
         this.files = new FileStatus[rows.size()];
         this.partitions = new InternalRow[rows.size()];
         this.numbers = new int[rows.size()];
+        this.verified = new boolean[rows.size()];
         String prefix = this.root.toUri().getPath();
         for (int i = 0; i < rows.size(); i++) {
             InternalRow row = (InternalRow) rows.get(i);
@@ -80,6 +83,7 @@ public final class LiveSplits implements FileIndex {
         this.partitionSchema = all.partitionSchema;
         this.mayMatch = all.mayMatch;
         this.verify = all.verify;
+        this.verified = all.verified;
         this.opened = all.opened;
         this.numLive = all.numLive;
         this.appliedFilters = appliedFilters;
@@ -210,8 +214,12 @@ public final class LiveSplits implements FileIndex {
         ByteBuffer asked = ByteBuffer.allocate(4 * kept.size());
         for (int i = 0; i < kept.size(); i++) {
             int at = ((Integer) kept.get(i)).intValue();
+            if (verified[numbers[at]]) continue;
             String name = files[at].getLen() + " " + files[at].getPath();
-            if (VERIFIED.contains(name)) continue;
+            if (VERIFIED.contains(name)) {
+                verified[numbers[at]] = true;
+                continue;
+            }
             names.add(name);
             asked.putInt(numbers[at]);
         }
@@ -219,6 +227,7 @@ public final class LiveSplits implements FileIndex {
         Texts.checked(verify.apply(Arrays.copyOf(asked.array(), asked.position())));
         if (VERIFIED.size() > MOST_VERIFIED) VERIFIED.clear();
         VERIFIED.addAll(names);
+        for (int i = 0; i < kept.size(); i++) verified[numbers[((Integer) kept.get(i)).intValue()]] = true;
     }
 
     public Seq rootPaths() {
