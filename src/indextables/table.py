@@ -265,7 +265,7 @@ class Table:
         """One row: `count` of the values that are not NULL, `min`, `max`, and for numbers `sum` and `mean`.
 
         The sum of whole numbers is an int64, of decimals one of 38 digits, and exact: it is NULL where it does not fit.
-        NaN counts as a value; `min` and `max` pass it over where there is any other, `sum` and `mean` are then NaN.
+        NaN is a value greater than every number: where there is one, `max`, `sum` and `mean` are NaN.
         """
         return stats(self._ask(query, where, bad_splits), column)
 

@@ -234,6 +234,8 @@ def _compare(name: str, value: Any, operator: str, literal: Any) -> bool | None:
     if value is None or literal is None:
         return (value is None and literal is None) if operator == "<=>" else None
     left, right = _key(name, value), _key(name, literal)
+    if name in {"ts", "tn"} and _is_day(literal):
+        left, right = left.date(), right.date()
     return {
         "=": left == right,
         "<=>": left == right,
@@ -263,6 +265,13 @@ def _key(name: str, value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return (3, 0) if math.isnan(value) else (2, 0) if value > 0 else (0, 0)
     return 1, Fraction(str(value)) if isinstance(value, float) else Fraction(value)
+
+
+def _is_day(literal: Any) -> bool:
+    """A date beside a timestamp is the whole day."""
+    if isinstance(literal, str):
+        return len(literal) <= 10
+    return not isinstance(literal, dt.datetime)
 
 
 def _instant(value: Any) -> dt.datetime:

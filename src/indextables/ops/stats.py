@@ -49,8 +49,15 @@ def _of_values(values: pa.ChunkedArray[Any]) -> _Part:
     count = len(values) - values.null_count
     if not count:
         return _Part(0, pa.array([], type_), Fraction(0))
+    return _Part(count, _ends(values), _total(values))
+
+
+def _ends(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    """The least and the greatest of some values. NaN is greater than every number; Arrow passes it over."""
     ends = pc.min_max(values)
-    return _Part(count, pa.array([ends["min"], ends["max"]], type_), _total(values))
+    has_nan = pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()
+    greatest = pa.scalar(float("nan"), values.type) if has_nan else ends["max"]
+    return pa.array([ends["min"], greatest], values.type)
 
 
 def _total(values: pa.ChunkedArray[Any]) -> Fraction | float | None:
@@ -71,13 +78,13 @@ def _from_digits(total: int, type_: Any) -> Fraction | None:
 
 def _row(parts: Sequence[_Part], type_: Any) -> pa.Table:
     count = sum(part.number for part in parts)
-    ends = pc.min_max(pa.concat_arrays([pa.array([], type_), *(part.ends for part in parts)]))
+    ends = _ends(pa.concat_arrays([pa.array([], type_), *(part.ends for part in parts)]))
     total, mean = _sum_and_mean([part.total for part in parts if part.number], count)
     return pa.table(
         {
             "count": pa.array([count], pa.int64()),
-            "min": pa.array([ends["min"]], type_),
-            "max": pa.array([ends["max"]], type_),
+            "min": ends.slice(0, 1),
+            "max": ends.slice(1, 1),
             "sum": _sum_column(total, type_),
             "mean": pa.array([mean], pa.float64()),
         }

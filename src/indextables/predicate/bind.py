@@ -1,7 +1,8 @@
 """`bind`: a predicate and an Arrow schema to a `BoundPredicate`.
 
 Names ignore case, as in Spark. A literal is converted to what the column stores, and the comparison with it where the
-column cannot hold the literal: `n < 1.5` on whole numbers is `n <= 1`, and `n = 1.5` is never true.
+column cannot hold the literal: `n < 1.5` on whole numbers is `n <= 1`, and `n = 1.5` is never true. A date beside a
+timestamp is the whole day.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from indextables.predicate.bound import (
     BoundPredicate,
     BoundValue,
 )
-from indextables.predicate.convert import convert, limits
+from indextables.predicate.convert import convert, limits, next_day
+from indextables.predicate.literals import is_day
 from indextables.predicate.values import (
     Always,
     And,
@@ -40,6 +42,7 @@ from indextables.predicate.values import (
     Not,
     Or,
     Predicate,
+    Value,
 )
 
 _NEGATED: dict[BoundOperator, BoundOperator] = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -118,7 +121,19 @@ def _comparison(column: BoundColumn, node: Comparison, *, negated: bool) -> Boun
     if node.value is None:
         return _NEVER
     operator = _NEGATED[node.operator] if negated else node.operator
-    return _beside(column, operator, convert(column, node.value))
+    return _compared(column, operator, node.value)
+
+
+def _compared(column: BoundColumn, operator: BoundOperator, literal: Value) -> BoundPredicate:
+    value = convert(column, literal)
+    if column.kind != "timestamp" or not is_day(literal) or not isinstance(value, Fraction):
+        return _beside(column, operator, value)
+    end = next_day(column, value)
+    if operator == "=":
+        return _all([_beside(column, ">=", value), _beside(column, "<", end)])
+    if operator == "<>":
+        return _any([_beside(column, "<", value), _beside(column, ">=", end)])
+    return _beside(column, "<" if operator in {"<", "<="} else ">=", end if operator in {">", "<="} else value)
 
 
 def _beside(column: BoundColumn, operator: BoundOperator, value: Fraction | BoundValue) -> BoundPredicate:
@@ -145,6 +160,9 @@ def _beside(column: BoundColumn, operator: BoundOperator, value: Fraction | Boun
 def _in(column: BoundColumn, node: In, *, negated: bool) -> BoundPredicate:
     if negated and any(value is None for value in node.values):
         return _NEVER
+    if column.kind == "timestamp" and any(map(is_day, node.values)):
+        given = [value for value in node.values if value is not None]
+        return (_all if negated else _any)([_compared(column, "<>" if negated else "=", value) for value in given])
     terms = [_beside(column, "=", convert(column, value)) for value in node.values if value is not None]
     values = {_hashable(term.value): term.value for term in terms if isinstance(term, BoundComparison)}
     if not values:

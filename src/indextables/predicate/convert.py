@@ -47,6 +47,11 @@ def convert(column: BoundColumn, value: Value) -> Fraction | BoundValue:
     )
 
 
+def next_day(column: BoundColumn, day: Fraction) -> Fraction:
+    """The midnight after a midnight, in the units of a column of timestamps."""
+    return day + _MICROS_PER_DAY / _MICROS_PER_UNIT[stored_type(column.type).unit]
+
+
 def limits(column: BoundColumn) -> tuple[int, int]:
     """The least and the greatest value that the column can hold, in its units."""
     type_: Any = stored_type(column.type)

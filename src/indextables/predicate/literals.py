@@ -74,6 +74,13 @@ def parse_date(text: str) -> dt.date:
     return day
 
 
+def is_day(value: Value) -> bool:
+    """Whether a literal is a date without a time of day: beside a timestamp it means the whole day, in UTC."""
+    if isinstance(value, str):
+        return _DATE.fullmatch(value.strip()) is not None
+    return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+
+
 def parse_timestamp(text: str) -> dt.datetime:
     """A point in time, in UTC unless the text names an offset; digits behind the microsecond are cut off."""
     match = _TIMESTAMP.fullmatch(text.strip())

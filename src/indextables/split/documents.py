@@ -39,7 +39,7 @@ _ADDERS: dict[Kind, Any] = {
 
 def documents(batch: pa.RecordBatch, fields: FieldMap, first_row: int = 0) -> Iterator[tantivy.Document]:
     """A document for each row, in order; the rows are numbered from `first_row`."""
-    columns = [column_values(batch.column(field.column), field) for field in fields.fields]
+    columns = [_column(batch, field) for field in fields.fields]
     plan = [(_ADDERS[field.kind], field.name) for field in fields.fields]
     make, number = tantivy.Document, tantivy.Document.add_unsigned
     for row, values in enumerate(zip(*columns, strict=True), first_row):
@@ -49,6 +49,15 @@ def documents(batch: pa.RecordBatch, fields: FieldMap, first_row: int = 0) -> It
             if value is not None:
                 add(document, name, value)
         yield document
+
+
+def _column(batch: pa.RecordBatch, field: IndexField) -> list[Any]:
+    if field.nan_of is None:
+        return column_values(batch.column(field.column), field)
+    values = batch.column(field.nan_of)
+    values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    is_nan = pc.is_nan(values)
+    return list(pc.if_else(is_nan, is_nan, None).to_pylist())
 
 
 def column_values(column: Any, field: IndexField) -> list[Any]:

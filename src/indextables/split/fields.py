@@ -64,6 +64,11 @@ class IndexField(msgspec.Struct, frozen=True, kw_only=True, rename=_RENAMED, for
         return int(self.name[1:])
 
     @property
+    def nan_of(self) -> str | None:
+        """The column that this field says of where it is NaN; None for any other field."""
+        return self.column.removeprefix(_NAN_OF) if self.column.startswith(_NAN_OF) else None
+
+    @property
     def meaning(self) -> tuple[object, ...]:
         """What decides which rows a query finds in the column, and with which score."""
         return self.column, self.kind, self.type, self.tokenizer, self.record, self.max_token_length
@@ -76,6 +81,9 @@ class IndexField(msgspec.Struct, frozen=True, kw_only=True, rename=_RENAMED, for
 
 # Made here, because msgspec crashes where two threads decode a type for the first time at once.
 _decoder = msgspec.json.Decoder(list[IndexField])
+
+
+_NAN_OF = "\0nan of "
 
 
 class FieldMap:
@@ -95,6 +103,19 @@ class FieldMap:
     def text_fields(self) -> tuple[IndexField, ...]:
         """The fields that are searched when a query names none."""
         return tuple(field for field in self.fields if field.kind is Kind.TEXT)
+
+    def with_nans(self) -> FieldMap:
+        """The same fields, and for each of floats one that says where its value is NaN, which its own field omits."""
+        added = (
+            IndexField(column=_NAN_OF + field.column, name=f"n{field.position}", kind=Kind.BOOL, type="bool")
+            for field in self.fields
+            if field.kind is Kind.FLOAT
+        )
+        return FieldMap((*self.fields, *added))
+
+    def nan_field(self, column: str) -> IndexField | None:
+        """The field that says where a column is NaN; None where there is none."""
+        return self._by_column.get(_NAN_OF + column)
 
     def to_json(self) -> str:
         """The doc mapping: an array of objects, canonical."""

@@ -35,6 +35,7 @@ JSON_ROOT = "$"
 """The key under which a JSON value stands that is no object."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROS_PER_DAY = 86_400_000_000
 _MICROSECOND = dt.timedelta(microseconds=1)
 _DECIMAL = re.compile(r"decimal[0-9]+\(([0-9]+), (-?[0-9]+)\)")
 _TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?")
@@ -64,6 +65,15 @@ def parse_literal(field: IndexField, text: str) -> IndexValue | None:
     if field.kind in {Kind.TEXT, Kind.JSON}:
         return _encodable(text)
     return _reader(field.kind, field.type)(text)
+
+
+def parse_span(field: IndexField, text: str) -> tuple[IndexValue, IndexValue] | None:
+    """The least and the greatest value that a literal means where it means more than one: a date beside a timestamp is
+    the whole day."""
+    if field.kind is not Kind.INT or not field.type.startswith("timestamp") or not literals.is_day(text):
+        return None
+    start = _ticks(field.type, text)
+    return start, start + _MICROS_PER_DAY * (1_000 if counts_nanoseconds(field.type) else 1) - 1
 
 
 def normal_ip(text: str) -> str | None:

@@ -61,7 +61,7 @@ def index_again(split: SplitFile, fields: FieldMap, into: str) -> None:
     """Build an index of a split's rows in an empty directory, by any fields of its columns."""
     builder = IndexBuilder(into, fields, heap_bytes=HEAP_BYTES)
     try:
-        for batch in split.rows(None, [field.column for field in fields.fields]):
+        for batch in split.rows(None, [field.column for field in fields.fields if field.nan_of is None]):
             builder.add(batch)
         builder.finish()
     finally:

@@ -23,9 +23,9 @@ class RowMatcher:
     """One query to rows of some fields."""
 
     def __init__(self, tree: Node, fields: FieldMap) -> None:
-        self._fields = fields
-        self._schema = make_schema(fields)
-        query = compile_query(tree, SearchableFields(fields), self._schema)
+        self._fields = fields.with_nans()
+        self._schema = make_schema(self._fields)
+        query = compile_query(tree, SearchableFields(self._fields), self._schema)
         self._query = tantivy.Query.const_score_query(query, 1.0)
 
     def matches(self, batch: pa.RecordBatch) -> pa.Array[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from indextables.split import analyzers, literals
 from indextables.split.fields import FieldMap, IndexField, Kind
 from indextables.split.query.catalog import Literal, resolve
-from indextables.split.query.tree import Exists, Leaf, Node, Range, leaves
+from indextables.split.query.tree import Exists, InSet, Leaf, Node, Phrase, Range, Term, leaves
 
 _FAST_DECIDES = frozenset({Kind.TEXT, Kind.JSON, Kind.BYTES})
 """Kinds of which only a fast field knows every value that is there."""
@@ -30,6 +30,9 @@ class SearchableFields:
     def find(self, column: str) -> IndexField | None:
         return self._fields.find(column)
 
+    def nan_field(self, column: str) -> IndexField | None:
+        return self._fields.nan_field(column)
+
     def text_fields(self) -> Sequence[IndexField]:
         return self._fields.text_fields()
 
@@ -41,6 +44,9 @@ class SearchableFields:
 
     def parse_literal(self, column: str, text: str) -> Literal:
         return literals.parse_literal(self.known(column), text)
+
+    def parse_span(self, column: str, text: str) -> tuple[Literal, Literal] | None:
+        return literals.parse_span(self.known(column), text)
 
     def known(self, column: str) -> IndexField:
         field = self._fields.find(column)
@@ -55,6 +61,21 @@ class SearchableFields:
                 yield from ((field, leaf) for field in self.text_fields())
             elif (found := resolve(self, leaf.path)) is not None:
                 yield self.known(found[0].column), leaf
+
+
+def may_find_nan(asked: IndexField, leaf: Leaf) -> bool:
+    """Whether a leaf may find NaN, which is greater than every number."""
+    if asked.kind is not Kind.FLOAT:
+        return False
+    if isinstance(leaf, Range):
+        return leaf.high is None or _spells_nan(leaf.high)
+    if isinstance(leaf, InSet):
+        return any(map(_spells_nan, leaf.texts))
+    return isinstance(leaf, Exists) or (isinstance(leaf, Term | Phrase) and _spells_nan(leaf.text))
+
+
+def _spells_nan(text: str) -> bool:
+    return text.strip().lower() == "nan"
 
 
 def answers_alike(asked: IndexField, leaf: Leaf, own: IndexField | None) -> bool:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import tantivy
 
 from indextables.caching import BoundedCache, lazy_property
@@ -31,9 +32,9 @@ from indextables.split.index_cache import IndexCache
 from indextables.split.indexing import engine_errors, make_schema, open_index
 from indextables.split.query import compile_query
 from indextables.split.query.needed import may_match
-from indextables.split.query.tree import All, Node
+from indextables.split.query.tree import All, Exists, Node
 from indextables.split.reindexing import engine, first_rows, index_again, is_readable, tell
-from indextables.split.searchable import SearchableFields, answers_alike
+from indextables.split.searchable import SearchableFields, answers_alike, may_find_nan
 from indextables.split.split_file import SplitFile
 from indextables.split.term_filter import TermFilter
 
@@ -59,7 +60,8 @@ class SplitSearcher:
         self.fields = own if fields is None else fields
         self._asked = SearchableFields(self.fields)
         self._own = _OwnIndex(split, own, identity, cache)
-        self._new = _NewIndex(split, self.fields, identity, cache)
+        self._new = _NewIndex(split, self.fields.with_nans(), identity, cache)
+        self._nans: dict[str, bool] = {}
 
     def means(self, fields: FieldMap | None) -> bool:
         """Whether queries mean here what they mean by some fields, or by those of the split."""
@@ -109,13 +111,13 @@ class SplitSearcher:
 
     def is_ruled_out(self, tree: Node, text: str = "") -> bool:
         """Whether the split surely holds no row that a query finds, without its index."""
-        index, catalog = self._index_for(tree)
+        index, catalog = self._index_by_fields(tree)
         index.compile(tree, catalog, text)
         return index.is_ruled_out(tree, catalog)
 
     def bytes_to_fetch(self, tree: Node) -> int:
         """What a query would read of the store for the index: nothing where it is open, or in the local cache."""
-        return self._index_for(tree)[0].bytes_to_fetch()
+        return self._index_by_fields(tree)[0].bytes_to_fetch()
 
     def fast_field(self, column: str, tree: Node | None) -> IndexField | None:
         """The field of a column, where the index that answers a query can aggregate it."""
@@ -145,8 +147,26 @@ class SplitSearcher:
 
     def _index_for(self, tree: Node) -> tuple[_Index, SearchableFields]:
         """The index that gives a query the table's meaning, and its fields as the query has to know them."""
+        index, catalog = self._index_by_fields(tree)
+        if index is self._own:
+            for field, leaf in self._asked.asked_by(tree):
+                if may_find_nan(field, leaf) and self._holds_nan(field.column):
+                    return self._new, self._new.searchable
+        return index, catalog
+
+    def _holds_nan(self, column: str) -> bool:
+        """Whether rows of the split have NaN in a column, which its own index leaves out as it does NULL."""
+        known = self._nans.get(column)
+        if known is None:
+            with_numbers = self._own.num_rows_with(column)
+            batches = () if with_numbers == self.split.num_rows else self.split.rows(None, [column])
+            known = self._nans[column] = any(pc.any(pc.is_nan(batch.column(0))).as_py() for batch in batches)
+        return known
+
+    def _index_by_fields(self, tree: Node) -> tuple[_Index, SearchableFields]:
+        """The same where the split holds no NaN that the query may find."""
         if not is_readable(self.split.directory):
-            return self._new, self._asked
+            return self._new, self._new.searchable
         own = self._own.fields
         if own == self.fields:
             return self._own, self._asked
@@ -154,7 +174,7 @@ class SplitSearcher:
         for field, leaf in self._asked.asked_by(tree):
             found = own.find(field.column)
             if found is None or not answers_alike(field, leaf, found):
-                return self._new, self._asked
+                return self._new, self._new.searchable
             asked[field.column] = found
         # No other column of the split: it may be text there, where words without a field would be looked for.
         return self._own, SearchableFields(FieldMap(sorted(asked.values(), key=lambda field: field.position)))
@@ -165,6 +185,7 @@ class _Index(abc.ABC):
 
     def __init__(self, split: SplitFile, fields: FieldMap, identity: str, cache: IndexCache) -> None:
         self.fields = fields
+        self.searchable = SearchableFields(fields)
         self._split = split
         self._identity = identity
         self._cache = cache
@@ -228,6 +249,13 @@ class _OwnIndex(_Index):
         held = self._cache.directory(self._identity, self._split.extract_index)
         rows = [segment.first_row for segment in self._split.directory.segments]
         return _OpenIndex(self._split, self.fields, held, lambda _: rows)
+
+    def num_rows_with(self, column: str) -> int:
+        """How many rows have a value of a column in the index."""
+        query = self.compile(Exists(path=(column,)), self.searchable, "")
+        with engine_errors(f"search the split `{self._split.key}`", CorruptSplitError):
+            found: Any = self.opened().searcher.search(query, 1)
+        return int(found.count)
 
     @lazy_property
     def _term_filter(self) -> TermFilter | None:

@@ -57,6 +57,12 @@ class TestCatalog:
     def longest_name(self) -> int:
         return max(len(field.column.lower()) for field in self.fields)
 
+    def nan_field(self, column: str) -> None:
+        return None
+
+    def parse_span(self, column: str, text: str) -> None:
+        return None
+
     def text_fields(self) -> Sequence[TestField]:
         return [field for field in FIELDS if field.kind == "text"][:2]
 

@@ -59,6 +59,10 @@ class Catalog(Protocol):
 
     def find(self, column: str) -> Field | None: ...
 
+    def nan_field(self, column: str) -> Field | None:
+        """The field that says where a column of floats is NaN; None where the index holds no such row."""
+        ...
+
     def text_fields(self) -> Sequence[Field]:
         """The fields that are searched when a query names none."""
         ...
@@ -73,6 +77,10 @@ class Catalog(Protocol):
 
     def parse_literal(self, column: str, text: str) -> Literal:
         """A value of a column as the index holds it. `ValueError` says what was expected."""
+        ...
+
+    def parse_span(self, column: str, text: str) -> tuple[Literal, Literal] | None:
+        """The least and the greatest value that a text means; None where it means one. `ValueError` as above."""
         ...
 
 

@@ -1,11 +1,13 @@
 """Leaves on numbers, booleans, times, addresses and binary values.
 
-The index holds neither NaN nor a negative zero, so that ranges are those of the numbers. Fast numbers are not indexed
-as terms too: a number is then sought as a range of one.
+The index holds neither NaN nor a negative zero, so that ranges are those of the numbers. Where rows with NaN stand, a
+field of its own says so: NaN is one value, greater than every number. Fast numbers are not indexed as terms too: a
+number is then sought as a range of one.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import math
 
@@ -13,7 +15,7 @@ import tantivy
 
 from indextables.split.query.catalog import BOOL, BYTES, FLOAT, INT, IP, NUMBERS, UINT, Catalog, Field, Literal
 from indextables.split.query.tree import Exists, InSet, Leaf, Phrase, Prefix, Range, Term, Wildcard
-from indextables.split.query.values import Unsupported, any_of, check_length, literal, refuse
+from indextables.split.query.values import Unsupported, any_of, check_length, refuse, span
 
 _TYPES: dict[str, tantivy.FieldType] = {
     INT: tantivy.FieldType.Integer,
@@ -38,21 +40,32 @@ class ValueLeaves:
 
     def compile(self, leaf: Leaf) -> tantivy.Query:
         if isinstance(leaf, Term) or (isinstance(leaf, Phrase) and leaf.slop == 0):
-            return self._equals(self._literal(leaf.text))
+            return self._means(leaf.text)
         if isinstance(leaf, InSet):
-            return any_of(self._equals(self._literal(text)) for text in leaf.texts)
+            return any_of(self._means(text) for text in leaf.texts)
         if isinstance(leaf, Exists):
             return self._exists(leaf)
         if not isinstance(leaf, Range):
             refuse(leaf, self._field, "use a range, as in `[5 TO 10]`" if isinstance(leaf, Prefix | Wildcard) else None)
         return self._range(leaf)
 
-    def _literal(self, text: str) -> Literal:
-        return literal(self._catalog, self._field, text)
+    def _span(self, text: str) -> tuple[Literal, Literal]:
+        return span(self._catalog, self._field, text)
+
+    def _means(self, text: str) -> tantivy.Query:
+        least, greatest = self._span(text)
+        if least is None:
+            return self._nan()
+        return self._equals(least) if least == greatest else self._between(least, greatest)
+
+    def _nan(self) -> tantivy.Query:
+        """The rows with NaN; none where the index is known to hold none."""
+        field = self._catalog.nan_field(self._field.column)
+        if field is None:
+            return tantivy.Query.empty_query()
+        return tantivy.Query.term_query(self._schema, field.name, True)  # noqa: FBT003 - as the library has it
 
     def _equals(self, value: Literal) -> tantivy.Query:
-        if value is None:
-            return tantivy.Query.empty_query()
         if self._field.fast and self._field.kind in NUMBERS:
             return self._between(value, value)
         if isinstance(value, bytes):
@@ -63,6 +76,11 @@ class ValueLeaves:
             raise Unsupported(f"`{value!r}` is no value of `{self._field.column}`: {error}") from None
 
     def _exists(self, leaf: Exists) -> tantivy.Query:
+        if self._field.kind == FLOAT:
+            return any_of([self._has_number(leaf), self._nan()])
+        return self._has_number(leaf)
+
+    def _has_number(self, leaf: Exists) -> tantivy.Query:
         field = self._field
         if field.fast:
             return tantivy.Query.exists_query(field.name)
@@ -75,20 +93,37 @@ class ValueLeaves:
     def _range(self, leaf: Range) -> tantivy.Query:
         if self._field.kind == BYTES:
             refuse(leaf, self._field)
-        low = None if leaf.low is None else self._bound(leaf.low)
-        high = None if leaf.high is None else self._bound(leaf.high)
+        low = None if leaf.low is None else self._bound(leaf.low)[0 if leaf.includes_low else 1]
+        high = None if leaf.high is None else self._bound(leaf.high)[1 if leaf.includes_high else 0]
         if self._field.kind == BOOL:
             return self._booleans(leaf, low, high)
+        if self._field.kind == FLOAT:
+            return self._floats(leaf, low, high)
+        return self._numbers(leaf, low, high)
+
+    def _floats(self, leaf: Range, low: Literal, high: Literal) -> tantivy.Query:
+        """A bound of NaN is above all numbers, and an open end goes up to it."""
+        is_low_nan, is_high_nan = leaf.low is not None and low is None, leaf.high is not None and high is None
+        reaches_nan = leaf.high is None or (is_high_nan and leaf.includes_high)
+        found = []
+        if not is_low_nan:
+            found.append(self._numbers(dataclasses.replace(leaf, high=None) if is_high_nan else leaf, low, high))
+        if reaches_nan and (not is_low_nan or leaf.includes_low):
+            found.append(self._nan())
+        return any_of(found)
+
+    def _numbers(self, leaf: Range, low: Literal, high: Literal) -> tantivy.Query:
         low = _LEAST[self._field.kind] if low is None else low
         high = _GREATEST[self._field.kind] if high is None else high
         includes_low, includes_high = leaf.low is None or leaf.includes_low, leaf.high is None or leaf.includes_high
         return self._between(low, high, includes_low=includes_low, includes_high=includes_high)
 
-    def _bound(self, text: str) -> Literal:
-        value = self._literal(text)
-        if value is None:
+    def _bound(self, text: str) -> tuple[Literal, Literal]:
+        """What a bound means. A range that includes it starts at the least of it and ends at the greatest."""
+        ends = self._span(text)
+        if ends[0] is None and self._field.kind != FLOAT:
             raise Unsupported(f"`{text[:60]}` is no bound of a range of `{self._field.column}`")
-        return value
+        return ends
 
     def _between(
         self, low: Literal, high: Literal, *, includes_low: bool = True, includes_high: bool = True

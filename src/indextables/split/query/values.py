@@ -49,6 +49,18 @@ def literal(catalog: Catalog, field: Field, text: str) -> Literal:
         raise Unsupported(f"`{text[:100]}` is no value of `{field.column}`, of type `{field.type}`: {error}") from None
 
 
+def span(catalog: Catalog, field: Field, text: str) -> tuple[Literal, Literal]:
+    """The least and the greatest value that a text means, as the index holds them; mostly they are one."""
+    try:
+        found = catalog.parse_span(field.column, text)
+    except ValueError:
+        found = None
+    if found is not None:
+        return found
+    value = literal(catalog, field, text)
+    return value, value
+
+
 def check_length(value: bytes, field: Field) -> None:
     """Refuse a value that the index cannot tell from others that begin like it."""
     if len(value) > MAX_WHOLE_BYTES:
