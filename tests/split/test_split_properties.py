@@ -220,12 +220,14 @@ def scalar_questions(name: str, column: pa.ChunkedArray) -> Iterator[tuple[t.Lea
     for value in values:
         if value is None:
             continue
+        if is_nan(value):
+            yield t.Term("nan", path=(name,)), [row for row, other in enumerate(values) if is_nan(other)]
+            continue
         expected = [row for row, other in enumerate(values) if other is not None and other == value]
-        if not is_nan(value):
-            yield t.Phrase(spelled(value, column.type), path=(name,)), expected
+        yield t.Phrase(spelled(value, column.type), path=(name,)), expected
     if holds_bytes(column.type):  # an index that has no fast field of bytes cannot tell
         return
-    present = [row for row, value in enumerate(values) if value is not None and not is_nan(value)]
+    present = [row for row, value in enumerate(values) if value is not None]
     yield t.Exists(path=(name,)), present
 
 

@@ -54,10 +54,13 @@ def documents(batch: pa.RecordBatch, fields: FieldMap, first_row: int = 0) -> It
 def _column(batch: pa.RecordBatch, field: IndexField) -> list[Any]:
     if field.nan_of is None:
         return column_values(batch.column(field.column), field)
-    values = batch.column(field.nan_of)
-    values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-    is_nan = pc.is_nan(values)
-    return list(pc.if_else(is_nan, is_nan, None).to_pylist())
+    mask = nan_mask(batch.column(field.nan_of))
+    return list(pc.if_else(mask, mask, None).to_pylist())
+
+
+def nan_mask(column: Any) -> Any:
+    """Where a column of floats, however they are encoded, is NaN."""
+    return pc.is_nan(pc.cast(column, pa.float64()))
 
 
 def column_values(column: Any, field: IndexField) -> list[Any]:

@@ -27,6 +27,7 @@ import tantivy
 from indextables.caching import BoundedCache, lazy_property
 from indextables.errors import CorruptSplitError
 from indextables.resources import on_shortage, with_descriptors
+from indextables.split.documents import nan_mask
 from indextables.split.fields import FieldMap, IndexField
 from indextables.split.index_cache import IndexCache
 from indextables.split.indexing import engine_errors, make_schema, open_index
@@ -160,7 +161,7 @@ class SplitSearcher:
         if known is None:
             with_numbers = self._own.num_rows_with(column)
             batches = () if with_numbers == self.split.num_rows else self.split.rows(None, [column])
-            known = self._nans[column] = any(pc.any(pc.is_nan(batch.column(0))).as_py() for batch in batches)
+            known = self._nans[column] = any(pc.any(nan_mask(batch.column(0))).as_py() for batch in batches)
         return known
 
     def _index_by_fields(self, tree: Node) -> tuple[_Index, SearchableFields]:
