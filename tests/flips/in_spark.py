@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,11 @@ def flip_in_spark(
     regions: Collection[str] = (),
     ways: Collection[str] = (),
     one_of_each: bool = False,
+    minutes: float | None = None,
 ) -> Report:
     """Flip bits of the longest split and of all files of a log, or of some regions of them by name, and read by every
-    way of a classic session, or by some. With `one_of_each`, of one region of every name.
+    way of a classic session, or by some. With `one_of_each`, of one region of every name. After
+    `minutes` the rest is left out.
 
     Every flip gets a copy of the table, since what was verified once in a process is trusted.
     """
@@ -41,8 +44,11 @@ def flip_in_spark(
         raise AssertionError("the table cannot be read while it is whole") from refused[0]
     report = Report()
     chosen = _regions(whole, regions)
+    ends = None if minutes is None else time.monotonic() + 60 * minutes
     for region in largest_of_each(chosen) if one_of_each else chosen:
         for flip in flips_of(region, most=most):
+            if ends is not None and time.monotonic() > ends:
+                return report
             place = spoilt / str(report.num_flips)
             shutil.copytree(whole, place)
             toggle(place, flip)
@@ -51,11 +57,13 @@ def flip_in_spark(
     return report
 
 
-def flip_in_new_session(home: Path, *, most: int, regions: Collection[str] = ()) -> Report:
+def flip_in_new_session(
+    home: Path, *, most: int, regions: Collection[str] = (), ways: Collection[str] = (), minutes: float | None = None
+) -> Report:
     """The same in a session that is made for it."""
     with spark_session(str(home / "session"), cores=2) as spark:
         spark.sparkContext.setLogLevel("OFF")
-        return flip_in_spark(spark, home, most=most, regions=regions)
+        return flip_in_spark(spark, home, most=most, regions=regions, ways=ways, minutes=minutes)
 
 
 def _regions(whole: Path, names: Collection[str]) -> list[Region]:

@@ -27,7 +27,9 @@ def main() -> int:
         if options.spark:
             from tests.flips.in_spark import flip_in_new_session
 
-            report = flip_in_new_session(Path(home), most=options.most, regions=options.region)
+            report = flip_in_new_session(
+                Path(home), most=options.most, regions=options.region, ways=options.way, minutes=options.minutes
+            )
         else:
             report = flip_everything(Path(home), most=options.most, say=lambda what: print(what, file=sys.stderr))
     _show(report, time.monotonic() - started, as_json=options.json)
@@ -39,6 +41,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--most", type=int, default=50, help="flips in every region of every file")
     parser.add_argument("--spark", action="store_true", help="read through Spark")
     parser.add_argument("--region", action="append", default=[], help="only this one, in Spark; may be given again")
+    parser.add_argument("--way", action="append", default=[], help="the same for ways to read, as `native filter`")
+    parser.add_argument("--minutes", type=float, help="how long at most, in Spark")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
