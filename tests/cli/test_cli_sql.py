@@ -36,7 +36,6 @@ def test_people_see_a_line_per_fact(invoke, url):
         ("DESCRIBE INDEXTABLES STATE '{}'", ["state"]),
         ("DESCRIBE INDEXTABLES HISTORY '{}' LIMIT 2", ["history", "--limit", "2"]),
         ("DESCRIBE HISTORY indextables.`{}` LIMIT 2", ["history", "--limit", "2"]),
-        ("VACUUM '{}' DRY RUN", ["purge", "--dry-run"]),
     ],
 )
 def test_json_is_that_of_the_command(invoke, url, statement, arguments):
@@ -44,6 +43,18 @@ def test_json_is_that_of_the_command(invoke, url, statement, arguments):
     shown = invoke("sql", statement.format(url), "--json").stdout
     assert shown == invoke(name, url, *options, "--json").stdout
     assert shown
+
+
+def test_words_of_other_formats(invoke, url):
+    (purged,) = (json.loads(line) for line in invoke("sql", f"VACUUM '{url}' DRY RUN", "--json").stdout.splitlines())
+    assert (purged["table_path"], purged["status"]) == (url, "DRY_RUN")
+    (merged,) = (json.loads(line) for line in invoke("sql", f"OPTIMIZE '{url}'", "--json").stdout.splitlines())
+    assert (merged["table_path"], merged["status"]) == (url, "NO_ACTION"), (
+        "each of its splits is alone in its partition"
+    )
+    refused = invoke("sql", f"OPTIMIZE '{url}' ZORDER BY (id)")
+    assert refused.exit_code != 0
+    assert "MERGE SPLITS" in refused.stderr
 
 
 def test_the_log(invoke, url):
