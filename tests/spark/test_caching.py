@@ -100,6 +100,15 @@ def test_a_frame_that_is_cached_late_hides_nothing(session, t) -> None:
     assert session._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
+def test_what_a_statement_answers_with_is_cached_without_running_it_again(session, t) -> None:
+    done = session.sql("INSERT INTO t VALUES (50, 'x', 1)").cache()
+    assert done.collect() == []
+    assert count(session) == 11
+    shown = session.sql("SHOW TABLES").cache()
+    assert shown.count() == 1
+    shown.unpersist()
+
+
 def test_commands_reach_cached_tables_and_frames(session, tmp_path) -> None:
     table = make_logs(tmp_path / "logs")
     session.sql(f"CREATE TABLE logs USING indextables LOCATION '{table.url}'")

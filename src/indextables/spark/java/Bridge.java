@@ -89,9 +89,7 @@ public final class Bridge {
 
     /** A frame of the same plan, whose tables of the catalog are at their newest versions. */
     public Dataset renewed(Dataset frame) {
-        return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
-            (org.apache.spark.sql.classic.SparkSession) frame.sparkSession(),
-            ((org.apache.spark.sql.classic.Dataset) frame).queryExecution().analyzed());
+        return Caches.renewed(frame);
     }
 
     /** The tables of a format behind a frame, as JSON. */

@@ -112,6 +112,14 @@ final class Caches {
         }, Boolean.FALSE, Boolean.valueOf(blocking)});
     }
 
+    /** A frame of the same plan, whose tables of the catalog are at their newest versions. A command is not run again. */
+    static Dataset renewed(Dataset frame) {
+        LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset) frame).queryExecution().commandExecuted();
+        if (unversioned(plan) == plan) return frame;
+        return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
+            (org.apache.spark.sql.classic.SparkSession) frame.sparkSession(), plan);
+    }
+
     /** A plan whose tables of the catalog are equal at all versions. */
     private static LogicalPlan unversioned(LogicalPlan plan) {
         return (LogicalPlan) plan.transformDown(new AbstractPartialFunction() {
