@@ -88,6 +88,9 @@ class TinySplit:
     def ids(self) -> list[int]:
         return self._ids
 
+    def check_start(self) -> None:
+        """All bytes were decoded when it was opened."""
+
     def rows(self, numbers: pa.Array | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         table = rows(self._ids if numbers is None else [self._ids[at] for at in numbers.to_pylist()])
         yield from table.select(list(columns or SCHEMA.names)).to_batches()
