@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 BOUNDED := tests/config tests/commands/test_parse_command.py tests/protocol/test_version_file.py \
 	tests/protocol/test_file_entry.py tests/protocol/test_state_manifest.py tests/protocol/test_parquet_checkpoint.py \
 	tests/log/test_log_commits.py tests/state/test_state_writer.py tests/ops/test_truncate.py tests/ops/test_ops_write.py \
-	tests/split/test_split_searcher.py tests/split/test_index_cache.py tests/cli/test_cli_search.py \
+	tests/split/test_split_searcher.py tests/cli/test_cli_history.py tests/cli/test_cli_create.py \
 	tests/store/test_store_urls.py tests/store/test_credential_chains.py \
 	tests/spark/test_write.py::test_a_save_creates_the_table_and_the_next_appends_to_it
 

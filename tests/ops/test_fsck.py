@@ -23,6 +23,7 @@ from tests.ops.whole_tables import (
 )
 
 import indextables as it
+from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.errors import TableNotFoundError
 from indextables.log.restoring import MoveHorizon, Restore
@@ -121,7 +122,7 @@ def test_columns_of_all_types_hold_their_statistics(tmp_path) -> None:
 
 
 def test_a_table_is_clean_after_clean_up(tmp_path) -> None:
-    now = [10 * HOUR_MS]
+    now = [SYSTEM_CLOCK.now_ms()]
     store = AgingStore(open_store(str(tmp_path / "t"), Config.resolve()), lambda: now[0])
     options = {
         "checkpoint.interval": 1000,
