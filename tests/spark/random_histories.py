@@ -64,7 +64,7 @@ class History:
             place / "table", self._schema, partition_by=self._partition_by, indexing=self._kinds
         )
         self._rows = self._schema.empty_table()
-        self._versions = {0: (self._rows, dict(self._kinds))}
+        self._versions = {0: self._rows}
         self._show_copy()
 
     def run(self, num_steps: int) -> None:
@@ -102,7 +102,7 @@ class History:
         self._done[f"write: {name}"] += 1
         write()
         self._table.refresh()
-        self._versions[self._table.version] = (self._rows, dict(self._kinds))
+        self._versions[self._table.version] = self._rows
         self._show_copy()
 
     def _append(self) -> None:
@@ -153,11 +153,11 @@ class History:
         self._rows = self._rows.filter(pa.array(kept, pa.bool_()))
 
     def _restore(self) -> None:
+        """Rows come back, and properties stay."""
         version = self._random.choice([*self._versions])
         it.sql(self._sessions.enabled, f"RESTORE INDEXTABLES {self._name} TO VERSION {version}")
-        self._rows, kinds = self._versions[version]
-        self._kinds = dict(kinds)
-        self._say(f"  version {version}, {kinds}")
+        self._rows = self._versions[version]
+        self._say(f"  version {version}")
 
     def _merge(self) -> None:
         it.sql(self._sessions.enabled, f"MERGE SPLITS {self._name} TARGET SIZE 1G")
