@@ -119,7 +119,7 @@ def pytest_report_header(config) -> str | None:
 
 @pytest.fixture
 def seeds(request) -> Callable[[int, int, int], list[int]]:
-    """Seeds for one of several shares of a simulator test: a tenth of them fixed, the others random and only with --all."""
+    """Seeds for one of several shares of a test: a tenth of them fixed, the others random and only with --all."""
     config = request.config
 
     def chosen(num_seeds: int, share: int, num_shares: int) -> list[int]:
