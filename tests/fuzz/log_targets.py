@@ -9,6 +9,7 @@ import os
 import random
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -146,11 +147,19 @@ def checkpoint_bytes(rng: random.Random) -> bytes:
         case 1:
             return packed(rng, damage_bytes(rng, plain))
         case 2:
-            return packed(rng, json_text(change_json(rng, json.loads(plain))))
+            return packed(rng, json_text(change_json(rng, one_object(plain))))
         case _:
-            fields = json.loads(compression.plain_text(whole))
-            lines = [{"metaData": fields["metaData"]}, *({"add": add} for add in fields["add"])]
+            lines = [json.loads(line) for line in compression.plain_text(whole).splitlines()]
             return packed(rng, b"\n".join(map(json_text, change_json(rng, lines) or [None])))
+
+
+def one_object(text: bytes) -> dict[str, Any]:
+    """The lines of a checkpoint as one object, as other writers leave it, or the manifest of its parts."""
+    found: dict[str, Any] = {"add": []}
+    for line in map(json.loads, text.splitlines()):
+        adds = [line.pop("add")] if "add" in line else []
+        found = {**found, **line, "add": [*found["add"], *adds]}
+    return found
 
 
 def use_checkpoint(data: bytes) -> None:
