@@ -14,6 +14,7 @@
     │   ├── CheckpointValidationError
     │   └── CheckpointCorruptionError
     ├── CorruptLogError             the transaction log is damaged: repair it
+    │   └── DivergedLogError        two kinds of writers made two histories: repair it
     ├── CorruptSplitError           a split is damaged
     ├── RetentionError              what was asked for is no longer retained
     └── StorageError                the object store failed or refused
@@ -108,6 +109,22 @@ class CheckpointCorruptionError(CheckpointError):
 
 class CorruptLogError(IndexTablesError):
     """The transaction log is damaged or incomplete."""
+
+
+class DivergedLogError(CorruptLogError):
+    """A state does not contain a version that is there. `version` is the version, `state_version` the state's."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        version: int | None = None,
+        path: str | None = None,
+        state_version: int = -1,
+    ) -> None:
+        super().__init__(message, hint=hint, version=version, path=path)
+        self.state_version = state_version
 
 
 class CorruptSplitError(IndexTablesError):

@@ -10,8 +10,7 @@ from tests.conftest import SCHEMA, make_add
 from tests.foreign_writer import StateWriter, VersionWriter
 
 import indextables as it
-from indextables.errors import ProtocolError
-from indextables.log.divergence import DivergedLogError
+from indextables.errors import DivergedLogError, ProtocolError
 from indextables.ops.last_readable import last_readable
 
 STEPS = 30

@@ -10,8 +10,7 @@ from tests.conftest import SCHEMA, live_paths, make_add
 from tests.foreign_writer import StateWriter, VersionWriter
 
 import indextables as it
-from indextables.errors import CorruptLogError
-from indextables.log.divergence import DivergedLogError
+from indextables.errors import CorruptLogError, DivergedLogError
 
 OPTIONS = {"checkpoint.interval": 10**6, "cache.disk.enabled": "false"}
 MODES = [{}, {"transaction.useOptimized": "false"}, {"checkpoint.enabled": "false"}]

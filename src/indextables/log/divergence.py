@@ -9,28 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from indextables.errors import CorruptLogError, ProtocolError
+from indextables.errors import DivergedLogError, ProtocolError
 from indextables.log.replay import VersionFile
 from indextables.log.segment import NEAR_VERSIONS, Segment
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.names import state_keys, version_key
-
-
-class DivergedLogError(CorruptLogError):
-    """A state does not contain a version that is there. `version` is the version, `state_version` the state's."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        hint: str | None = None,
-        version: int | None = None,
-        path: str | None = None,
-        state_version: int = -1,
-    ) -> None:
-        super().__init__(message, hint=hint, version=version, path=path)
-        self.state_version = state_version
 
 
 def versions_near(segment: Segment, version: int) -> list[int]:

@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import CheckpointError, CorruptLogError, IndexTablesError, RetentionError
-from indextables.log.divergence import DivergedLogError, check_contains
+from indextables.errors import CheckpointError, CorruptLogError, DivergedLogError, IndexTablesError, RetentionError
+from indextables.log.divergence import check_contains
 from indextables.log.files import LiveFiles, TableSource
 from indextables.log.replay import fold
 from indextables.log.segment import NEAR_VERSIONS
