@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 
 import pyarrow as pa
 import pytest
 
 import indextables as it
+from indextables.caching import in_turn
 from indextables.errors import StorageError
-from indextables.log.files import LiveFiles
 from indextables.ops.background import Background
 from indextables.ops.cancelling import CancellableStore, Cancellation, WorkCancelled
 from indextables.ops.merge_jobs import MERGE_JOBS_SCHEMA, NO_ACTION, list_merge_jobs, merge_job
@@ -79,25 +78,25 @@ def test_a_forked_child_has_no_jobs(log):
     assert jobs_of(log)
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="cached properties have no locks any more")
-def test_a_forked_child_reads_a_table_that_a_thread_was_reading(tmp_path):
+def test_a_forked_child_reads_files_that_a_thread_was_reading(tmp_path):
     """As a merge in the background does: the thread is gone in the child, and never lets go of the files."""
     table = it.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [1]}))
+    files = table.log.snapshot().live_files
     held, done = threading.Event(), threading.Event()
 
     def read() -> None:
-        with vars(LiveFiles)["table"].lock:
+        with in_turn((id(files), "table")):
             held.set()
-            done.wait()
+            done.wait(LONG)
 
     thread = threading.Thread(target=read)
     thread.start()
-    held.wait()
+    assert held.wait(LONG)
     child = os.fork()
     if child == 0:
         signal.alarm(20)
-        os._exit(it.Table.open(table.url).num_files - 1)
+        os._exit(files.table.num_rows - 1)
     done.set()
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -15,7 +15,7 @@ import indextables as it
 from indextables.config import Config
 from indextables.errors import CorruptLogError, SchemaError, TableExistsError
 from indextables.ops.clean_log import LogPlace
-from indextables.ops.indexed_fields import fields_of_settings, indexed_fields
+from indextables.ops.indexed_fields import fields_of_settings, table_fields
 from indextables.ops.repair import repair_log
 from indextables.protocol.file_table import adds_of
 from indextables.protocol.names import version_key
@@ -79,7 +79,7 @@ def test_appends_go_on_and_index_alike(tmp_path) -> None:
     assert fields_of_settings(found.snapshot, found.log.config) == before
     found.append(rows(60))
     assert found.count("needle60") == 1
-    assert indexed_fields(found.snapshot, found.log.config) == before
+    assert table_fields(found.snapshot, found.log.config) == before
     merge_all(found)
     assert found.count("needle60") == found.count("needle1") == 1
 
