@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.conftest import SCHEMA
+from tests.interrupts import interrupted_at
 
 import indextables as it
 from indextables.caching import BoundedCache, lazy_property
@@ -150,7 +151,9 @@ def test_an_interrupt_at_any_step_leaves_a_cache_usable():
     while True:
         cache: BoundedCache[int, int] = BoundedCache(3, weigh=lambda value: 1)
         step += 1
-        if not _interrupt_at(step, lambda cache=cache: [(cache.put(key, key), cache.get(key)) for key in range(6)]):
+        if step != interrupted_at(
+            step, lambda cache=cache: [(cache.put(key, key), cache.get(key)) for key in range(6)]
+        ):
             break
         for key in range(20, 30):
             cache.put(key, key)
@@ -170,7 +173,7 @@ def test_an_interrupt_at_any_step_leaves_the_caches_of_a_log_usable():
                 cache.metadata.put(key, f"value {key}")
                 cache.metadata.get(key)
 
-        if not _interrupt_at(step, use):
+        if step != interrupted_at(step, use):
             break
         for key in range(40):
             cache.metadata.put(key, f"value {key}")
@@ -178,31 +181,6 @@ def test_an_interrupt_at_any_step_leaves_the_caches_of_a_log_usable():
         cache.clear()
         assert cache.metadata.get(0) is None
     assert step > 60
-
-
-def _interrupt_at(step: int, work) -> bool:
-    """Raise `KeyboardInterrupt` before so many lines of what is called are run; whether it came to that."""
-    left = step
-
-    def trace(frame, event, argument):
-        nonlocal left
-        if frame.f_code.co_filename == __file__:
-            return trace if event == "call" and frame.f_code.co_name == "<lambda>" else None
-        if event == "line":
-            left -= 1
-            if left == 0:
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
 
 
 def test_file_lists_of_many_tables_are_read_side_by_side():

@@ -10,6 +10,7 @@ import pytest
 import indextables as it
 from indextables.errors import ConfigError, QueryError, SchemaError
 from indextables.ops.reporting import reporting_to
+from indextables.ops.workers import InlineWorkers, working_with
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("msg", pa.string())])
 
@@ -121,7 +122,8 @@ def test_a_split_that_another_writer_removed_is_given_up(table, monkeypatch) -> 
         return real(log, head, group, **rules)
 
     monkeypatch.setattr(merge, "combine_group", losing)
-    answer = only_row(table.reindex())
+    with working_with(InlineWorkers()):
+        answer = only_row(table.reindex())
     assert (answer["status"], answer["reindexed_files"]) == ("PARTIAL", 2)
     assert "2 splits were given up because other writers removed what was to be reindexed" in answer["message"]
     assert found(table) == [3, 4, 5, 9, 10, 11, 12, 13, 14]
@@ -171,5 +173,6 @@ def test_an_append_meanwhile_stays_as_it_was_written(table, monkeypatch) -> None
         return real(log, head, group, **rules)
 
     monkeypatch.setattr(merge, "combine_group", appending)
-    assert only_row(table.reindex())["reindexed_files"] == 4
+    with working_with(InlineWorkers()):
+        assert only_row(table.reindex())["reindexed_files"] == 4
     assert found(table) == [*range(15), 100, 101, 102]

@@ -24,7 +24,7 @@ from tests.split.split_examples import (
 )
 
 from indextables.config import Config
-from indextables.errors import CorruptSplitError, ObjectNotFoundError, SchemaError
+from indextables.errors import CorruptSplitError, ObjectNotFoundError, SchemaError, StorageError
 from indextables.split import split_file
 from indextables.split.layout import KEY as METADATA_KEY
 from indextables.split.split_file import SplitFile, SplitFileWriter
@@ -177,7 +177,7 @@ def test_the_index_comes_out_as_it_went_in(tmp_path) -> None:
     into.mkdir()
     split.extract_index(str(into))
     assert {path.name: path.read_bytes() for path in into.iterdir()} == files
-    with pytest.raises(FileExistsError):
+    with pytest.raises(StorageError, match="File exists"):
         split.extract_index(str(into))
 
 

@@ -185,10 +185,18 @@ def test_a_repair_keeps_the_removals_of_both(rows, tmp_path) -> None:
     assert live_paths(opened(tmp_path / "t")) == [path]
 
 
-def test_fsck_is_content_with_versions_that_have_a_state_each(rows, tmp_path) -> None:
+def test_fsck_is_content_with_versions_that_have_a_state_each(table) -> None:
+    VersionWriter(table).commit(["splits/theirs.split"])
+    found = it.Table.open(table, options=OPTIONS).fsck().to_pylist()
+    assert {problem["check"] for problem in found} == {"split"}  # the files that the versions name are not there
+
+
+def test_fsck_names_a_version_of_a_writer_that_may_not_write_our_splits(rows, tmp_path) -> None:
     table, path = rows
     VersionWriter(tmp_path / "t").commit([path])
-    assert [problem for problem in table.fsck().to_pylist() if problem["check"] not in ("split", "statistics")] == []
+    (found,) = [problem for problem in table.fsck().to_pylist() if problem["check"] == "version"]
+    assert (found["severity"], found["version"]) == ("error", 3)
+    assert "it has no commit line" in found["problem"]
 
 
 def test_fsck_names_the_state_that_an_engine_numbers_0(rows, tmp_path) -> None:
