@@ -1,7 +1,7 @@
 """Resources of the machine that a process may lack: file descriptors, memory and disk space.
 
-A shortage is told by the error number of the operating system, which libraries written in other languages put into
-their messages. It is never reported as damage. Descriptors held only for speed are given back before a shortage of
+The error number of the operating system shows a shortage. Libraries written in other languages put it into their
+messages. A shortage is never reported as damage. Descriptors held only for speed are given back before a shortage of
 them is reported.
 """
 

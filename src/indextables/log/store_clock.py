@@ -26,7 +26,7 @@ _TRUSTED_MS = 24 * 3_600_000
 
 
 class StoreClock:
-    """The time of one host as far as the clock of one store bears it out."""
+    """Time of this host, bounded by the clock of one store."""
 
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self._store = store
@@ -96,7 +96,7 @@ def store_time_ms(store: ObjectStore, clock: Clock) -> int:
 
 
 def delete_probes(store: ObjectStore, keys: list[str]) -> None:
-    """Delete probes, also those that a process left behind which died. One that stays harms nobody."""
+    """Delete probes, also those that a dead process left. A probe that stays does no harm."""
     try:
         store.delete_many(keys)
     except StorageError as error:

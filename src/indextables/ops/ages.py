@@ -1,4 +1,4 @@
-"""How long a purge lets things stay. Ages are told by the store's clock, which dates every object."""
+"""How long a purge keeps objects. Ages follow the store's clock, which dates every object."""
 
 from __future__ import annotations
 

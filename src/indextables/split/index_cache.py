@@ -1,11 +1,10 @@
 """Extracted indexes on local disk, shared by the processes of one user.
 
-An entry is a directory named by what it holds: the files of an index in `files`, and a record of them. It is filled
-under another name and renamed, so that what has its name is whole, whoever else fills it at the same time and whenever
-a process dies. Whoever uses an entry holds a shared lock on its record, which ends with the process; only entries that
-nobody holds are removed, those used longest ago first. Nothing is synced, and disks err: a process compares the
-checksums of an entry when it first uses it, and again when the facts of a file have changed. What happens to the files
-of an index while it is open goes unnoticed.
+An entry is a directory with the files of an index in `files` and a record of them. It is filled under another name and
+renamed, so an entry is always whole, also if processes fill it at the same time or die. A process that uses an entry
+holds a shared lock on its record. Only unlocked entries are removed, the least recently used first. Nothing is synced,
+and disks err: a process compares the checksums of an entry on first use, and again if a file's size, time or inode has
+changed. Damage to the files of an open index goes unnoticed.
 
 Where the cache is switched off, cannot be written or is not the user's own, an index is extracted for one use.
 """

@@ -131,7 +131,7 @@ class SplitSearcher:
         return self._own.is_open or self._new.is_open
 
     def let_go(self) -> None:
-        """Close the indexes once nobody uses them; the next query opens them again."""
+        """Close the indexes after their last use; the next query opens them again."""
         self._own.let_go()
         self._new.let_go()
 
