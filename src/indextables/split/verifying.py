@@ -1,7 +1,7 @@
 """A split read through: its footer, every page of its rows and every member of its index, each against its checksum.
 
-What the rows say of themselves comes with it, so that whoever asks can hold it against the log. For readers that trust
-a footer as it stands there is a check of seals alone, which reads no more than the footers.
+Also gives facts of the rows, which callers compare with the log. `verify_seals` checks footers alone, for readers that
+trust a footer as it stands; it reads nothing else.
 """
 
 from __future__ import annotations
