@@ -3,16 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# A part of the tests that meets every dependency: for versions of them other than those of constraints.txt.
-BOUNDED := tests/config tests/commands/test_parse_command.py tests/protocol/test_version_file.py \
-	tests/protocol/test_file_entry.py tests/protocol/test_state_manifest.py tests/protocol/test_parquet_checkpoint.py \
-	tests/log/test_log_commits.py tests/state/test_state_writer.py tests/ops/test_truncate.py tests/ops/test_ops_write.py \
-	tests/split/test_split_searcher.py tests/cli/test_cli_history.py tests/cli/test_cli_create.py \
-	tests/store/test_store_urls.py tests/store/test_credential_chains.py \
+# Tests that meet every dependency once: for versions of them other than those of constraints.txt.
+BOUNDED := tests/commands/test_parse_command.py tests/protocol/test_state_manifest.py tests/protocol/test_parquet_checkpoint.py \
+	tests/log/test_log_commits.py tests/writer/test_append.py tests/split/test_split_searcher.py tests/split/test_index_cache.py \
+	tests/maintain/test_local_workers.py tests/cli/test_cli_history.py tests/cli/test_cli_create.py tests/store/test_store_urls.py \
+	tests/store/test_store_credentials.py tests/store/test_hdfs_settings.py tests/split/test_other_engines.py tests/spark/test_sample_logs.py \
 	tests/spark/test_write.py::test_a_save_creates_the_table_and_the_next_appends_to_it
+# The newest Python that the dependencies have wheels for, if this machine has it.
+NEWEST_PYTHON ?= $(shell .ci/newest-python || echo $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all test-lowest test-newest check format docs demo bench soak clean
+.PHONY: help setup test test-all test-lowest test-newest coverage check format docs demo bench soak clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,10 +26,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-test: setup ## Run every test, the simulator with a tenth of its seeds
+test: setup ## Run the quick tests: every part of the code, in minutes
 	$(BIN)/pytest -n 2
 
-test-all: setup ## Run every test with all seeds, most of them random; CI runs this
+test-all: setup ## Run every test, with ten times the seeds, most of them random; CI runs this
 	$(BIN)/pytest -n 2 --all
 
 test-lowest: ## Run a part of the tests with the lowest versions that pyproject.toml allows, in a venv of its own
@@ -37,10 +38,19 @@ test-lowest: ## Run a part of the tests with the lowest versions that pyproject.
 	.venv-lowest/bin/pip install --quiet --constraint .venv-lowest/constraints.txt --editable '.[dev]'
 	.venv-lowest/bin/pytest -n 2 $(BOUNDED)
 
-test-newest: ## Run the same part with the newest versions that are to be had, in a venv of its own
-	$(PYTHON) -m venv --clear .venv-newest
+test-newest: ## Run the same part with the newest versions and the newest Python, in a venv of its own
+	$(NEWEST_PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/python --version
 	.venv-newest/bin/pip install --quiet --editable '.[dev]'
 	.venv-newest/bin/pytest -n 2 $(BOUNDED)
+
+coverage: setup ## Show the branches that the quick tests do not reach; pages in .coverage/html
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,coverage]'
+	rm -rf .coverage && mkdir .coverage
+	$(BIN)/coverage run -m pytest -n 2 $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
 
 check: setup ## Lint, format, types, layers, generated docs, Java sources
 	$(BIN)/ruff check .
@@ -48,7 +58,8 @@ check: setup ## Lint, format, types, layers, generated docs, Java sources
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m indextables.config.docs --check docs/configuration.md
-	$(BIN)/python -m indextables.spark.java_sources
+	$(BIN)/python -m indextables.spark.jvm.java_sources
+	$(BIN)/python -m tests.small_modules
 
 format: setup ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
@@ -69,4 +80,4 @@ soak: setup ## Run for more than an hour on real servers and over faults; MINUTE
 	$(BIN)/python -m soak --minutes $(or $(MINUTES),64)
 
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) .venv-lowest .venv-newest .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo .hadoop build dist node_modules fuzz-findings
+	rm -rf $(VENV) .venv-lowest .venv-newest .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .bench .demo .hadoop .coverage build dist node_modules fuzz-findings

@@ -24,6 +24,7 @@ NAMES = (
     "refresh",
     "cold",
     "second",
+    "start",
     "partition",
     "state",
     "versions",
@@ -31,11 +32,14 @@ NAMES = (
     "parallel",
     "growth",
     "index",
+    "ingest",
     "search",
+    "rows",
     "aggregate",
     "cold-split",
     "rare-term",
     "far-splits",
+    "cold-parts",
     "merge",
     "purge",
     *_SPARK_NAMES,
@@ -47,7 +51,10 @@ _SHARED = "shared"
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
 @click.option("--quick", is_flag=True, help="Small numbers, to see that everything runs; the figures mean nothing.")
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds of every benchmark.")
+@click.option("--rows", type=click.IntRange(min=1_000), help="Log rows that are indexed, ingested and searched.")
 @click.option("--spark-rows", type=click.IntRange(min=1_000), help="Rows that Spark writes, scans and searches.")
+@click.option("--cold-rows", type=click.IntRange(min=1_000), help="Rows of the table that is searched in parts.")
+@click.option("--splits", type=click.IntRange(min=4), help="Splits of tables with many of them.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Also write the figures to this file.")
 @click.option("--plot", "plot_path", type=click.Path(path_type=Path), help="Draw the curves of `growth` as SVG.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Work in this directory and keep it.")
@@ -55,7 +62,10 @@ def main(
     names: tuple[str, ...],
     quick: bool,
     rounds: int | None,
+    rows: int | None,
     spark_rows: int | None,
+    cold_rows: int | None,
+    splits: int | None,
     json_path: Path | None,
     plot_path: Path | None,
     keep: Path | None,
@@ -71,8 +81,14 @@ def main(
     sizes = QUICK if quick else Sizes()
     if rounds is not None:
         sizes = dataclasses.replace(sizes, num_rounds=rounds, num_slow_rounds=rounds)
+    if rows is not None:
+        sizes = dataclasses.replace(sizes, num_rows=rows)
     if spark_rows is not None:
         sizes = dataclasses.replace(sizes, num_spark_rows=spark_rows)
+    if cold_rows is not None:
+        sizes = dataclasses.replace(sizes, num_cold_rows=cold_rows)
+    if splits is not None:
+        sizes = dataclasses.replace(sizes, num_splits=splits)
     progress = rich.console.Console(stderr=True)
     directory = keep or Path(tempfile.mkdtemp(prefix="indextables-bench-"))
     try:
@@ -116,12 +132,15 @@ def _run(names: tuple[str, ...], directory: Path, sizes: Sizes, say: Say) -> tup
 def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
     from bench import (
         aggregating,
+        cold_parts,
         cold_split,
         commits,
         far_splits,
         formats,
+        found_rows,
         growth,
         indexing,
+        ingesting,
         listing,
         merging,
         opening,
@@ -131,6 +150,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         rare_term,
         refresh,
         searching,
+        starting,
         states,
         versions,
     )
@@ -141,6 +161,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         "refresh": refresh.run,
         "cold": listing.run_cold,
         "second": listing.run_second,
+        "start": starting.run,
         "partition": partition.run,
         "state": states.run,
         "versions": versions.run,
@@ -148,11 +169,14 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         "parallel": parallel.run,
         "growth": growth.run,
         "index": indexing.run,
+        "ingest": ingesting.run,
         "search": searching.run,
+        "rows": found_rows.run,
         "aggregate": aggregating.run,
         "cold-split": cold_split.run,
         "rare-term": rare_term.run,
         "far-splits": far_splits.run,
+        "cold-parts": cold_parts.run,
         "merge": merging.run,
         "purge": purging.run,
     }

@@ -18,7 +18,7 @@ from bench.search_peers import Peer
 
 _AHEAD = Goal(max_ratio=1.0)
 
-Question = Callable[[Peer], Any]
+TableScan = Callable[[Peer], Any]
 
 
 def run(setting: Setting) -> list[Figure]:
@@ -37,7 +37,7 @@ def run(setting: Setting) -> list[Figure]:
     return figures
 
 
-def _questions(search: WordSearch | None) -> list[tuple[str, Question]]:
+def _questions(search: WordSearch | None) -> list[tuple[str, TableScan]]:
     return [
         ("terms of level", lambda peer: peer.terms("level", search)),
         ("terms of service", lambda peer: peer.terms("service", search)),
@@ -46,11 +46,11 @@ def _questions(search: WordSearch | None) -> list[tuple[str, Question]]:
     ]
 
 
-def _count(search: WordSearch) -> Question:
+def _count(search: WordSearch) -> TableScan:
     return lambda peer: peer.count(search)
 
 
-def _compare(setting: Setting, peers: Sequence[Peer], name: str, question: Question, goal: Goal) -> list[Figure]:
+def _compare(setting: Setting, peers: Sequence[Peer], name: str, question: TableScan, goal: Goal) -> list[Figure]:
     times = alternate(
         {peer.name: _timed(peer, question) for peer in peers},
         setting.sizes.num_rounds * setting.sizes.num_searches,
@@ -61,7 +61,7 @@ def _compare(setting: Setting, peers: Sequence[Peer], name: str, question: Quest
     ]
 
 
-def _timed(peer: Peer, question: Question) -> Callable[[int], list[float]]:
+def _timed(peer: Peer, question: TableScan) -> Callable[[int], list[float]]:
     return lambda _: [timed_ms(lambda: question(peer))]
 
 
@@ -71,7 +71,7 @@ def _check_count(peer: Peer, search: WordSearch) -> None:
         raise AssertionError(f"{peer.name} counts {found} rows of {search.num_hits}: {search}")
 
 
-def _check_answers(peers: Sequence[Peer], question: Question) -> None:
+def _check_answers(peers: Sequence[Peer], question: TableScan) -> None:
     """Refuse to measure where groups differ in number; an answer that is one row has none."""
     answers = {peer.name: question(peer) for peer in peers}
     found = {name: answer.num_rows for name, answer in answers.items() if isinstance(answer, pa.Table)}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 
 import indextables as it
-from indextables.split.index_cache import IndexCache
+from indextables.split.index.index_cache import IndexCache
 from indextables.split.query import parse_query
-from indextables.split.searcher import SplitSearcher
+from indextables.split.search.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
+import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +37,8 @@ class Sizes:
     num_files_by_format: tuple[int, ...] = (70_000, 100_000)
     num_versions_checkpointed: tuple[int, ...] = (1_000, 10_000)
     num_versions_read: tuple[int, ...] = (50, 200)
-    num_files_growing: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    num_files_growing: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
+    num_files_compacted: int = 1_000_000
     num_rows: int = 500_000
     num_searches: int = 5
     num_splits: int = 200
@@ -44,6 +46,7 @@ class Sizes:
     num_splits_merged: int = 64
     num_rows_merged: int = 20_000
     cold_split_mb: float = 100
+    num_cold_rows: int = 10_000_000
     num_spark_rows: int = 10_000_000
     num_splits_loaded: int = 5_000
     stream_seconds: int = 70
@@ -65,6 +68,7 @@ QUICK = Sizes(
     num_versions_checkpointed=(20, 40),
     num_versions_read=(8,),
     num_files_growing=(300, 400),
+    num_files_compacted=400,
     num_rows=1_000,
     num_searches=1,
     num_splits=4,
@@ -72,6 +76,7 @@ QUICK = Sizes(
     num_splits_merged=4,
     num_rows_merged=250,
     cold_split_mb=0.2,
+    num_cold_rows=2_000,
     num_spark_rows=3_000,
     num_splits_loaded=300,
     stream_seconds=4,
@@ -197,6 +202,18 @@ def timed_ms(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return (time.perf_counter() - start) * 1000
+
+
+def timed_cpu_ms(work: Callable[[], object]) -> float:
+    """The user and system time of a call, in this process and in those that it started and that have ended."""
+    start = _cpu_seconds()
+    work()
+    return (_cpu_seconds() - start) * 1000
+
+
+def _cpu_seconds() -> float:
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def checked_count(found: int, expected: int) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+from tests.doubles.metered_store import MeteredStore
+
 from indextables.store import ObjectMeta, ObjectStore
-from indextables.store.metered import MeteredStore
 
 
 class LateStore(MeteredStore):

@@ -19,7 +19,7 @@ from bench.harness import OURS, Figure, Goal, Setting, Unit, alternate, checked_
 from bench.log_places import BYTES_PER_MB, shared_rows
 from bench.log_rows import SCHEMA, TEXT_COLUMN
 from bench.our_files import with_cache
-from indextables.ops.merge_plan import MergeLimits, plan_merge
+from indextables.maintain.merge.merge_plan import MergeLimits, plan_merge
 from indextables.protocol.actions import Add
 from indextables.protocol.file_table import AddedFile, files_table
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bench.growth import Series
 
 _INCHES = (7.2, 4.4)
-_MARKERS = "os^"
+_MARKERS = "os^D"
 _SETTINGS = {"svg.hashsalt": "indextables", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 11}
 
 

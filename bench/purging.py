@@ -9,7 +9,7 @@ import indextables as it
 from bench.files import PARTITION_COLUMN, SCHEMA
 from bench.harness import OURS, Figure, Goal, Setting, alternate, checked_count, timed_ms
 from bench.our_files import WITHOUT_CACHE, add
-from indextables.ops.purge import purge
+from indextables.maintain.purge.purge import purge
 
 _GOAL = Goal(below_ms=5_000)
 _URL = "memory://purging/table"

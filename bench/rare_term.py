@@ -12,6 +12,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.doubles.metered_store import MeteredStore
+
 import indextables as it
 from bench.harness import Figure, Goal, Setting, Unit, timed_ms
 from bench.log_places import BYTES_PER_MB, shared_rows, split_bytes
@@ -20,7 +22,6 @@ from bench.our_files import with_cache
 from bench.search_peers import our_query
 from indextables.config import Config
 from indextables.store import ObjectStore, open_store
-from indextables.store.metered import MeteredStore
 
 _GOAL = Goal(max_ratio=0.03)
 _WHOLE = "all splits whole"

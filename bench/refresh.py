@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import deltalake
+from tests.doubles.metered_store import MeteredStore
 
 import indextables as it
 from bench import tables
 from bench.harness import THEIRS_WITH_CHECKPOINT, Figure, Goal, Setting, timed_ms
 from indextables.config import Config
 from indextables.store import open_store
-from indextables.store.metered import MeteredStore
 
 _GOAL = Goal(below_ms=2, store_calls={"list": 1})
 _SETTLING_SECONDS = 3.0

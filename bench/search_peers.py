@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -92,8 +92,8 @@ class OurPeer:
 
     name = OURS
 
-    def __init__(self, path: Path, cache: Path) -> None:
-        self._table = it.Table.open(path, options={"cache.disk.path": str(cache)})
+    def __init__(self, path: Path, cache: Path, options: Mapping[str, str] | None = None) -> None:
+        self._table = it.Table.open(path, options={"cache.disk.path": str(cache), **(options or {})})
 
     def search(self, search: WordSearch, columns: Sequence[str] | None = None) -> Rows:
         return self._table.search(our_query(search), columns=columns)

@@ -19,7 +19,7 @@ import indextables as it
 from bench.harness import OURS, Figure, Goal, Setting, alternate, timed_ms
 from bench.our_files import with_cache
 from bench.spark_tables import PARTITION_COLUMN, TEXT_COLUMN, shared_plain, shared_session, shared_table
-from indextables.spark.sample_logs import SCHEMA, Needle, needles
+from indextables.demo.sample_logs import SCHEMA, Needle, needles
 
 _OF_ALL = Goal(max_ratio=0.1)
 _OF_PARTITION = Goal(max_ratio=0.05)

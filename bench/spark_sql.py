@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import indextables as it
 from bench.harness import OURS, Figure, Goal, Setting, alternate, timed_ms
 from bench.spark_tables import TEXT_COLUMN, shared_session, shared_table
-from indextables.spark.sample_logs import SCHEMA, Needle, needles
+from indextables.demo.sample_logs import SCHEMA, Needle, needles
 
 _GOAL = Goal(max_ratio=1.2)
 _READ = "indextables.read"

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import indextables as it
 from bench.harness import Setting, checked_count
-from indextables.spark.arrow_types import to_spark_schema
-from indextables.spark.sample_logs import SCHEMA, num_batches, sample_batch
+from indextables.demo.sample_logs import SCHEMA, num_batches, sample_batch
+from indextables.spark.options.arrow_types import to_spark_schema
 
 PARTITION_COLUMN = "day"
 TEXT_COLUMN = "message"

@@ -34,12 +34,12 @@ from bench.spark_tables import (
 )
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
-from indextables.ops.incoming import incoming_batches
-from indextables.ops.partitioning import by_partition
-from indextables.spark.sample_logs import SCHEMA
+from indextables.demo.sample_logs import SCHEMA
+from indextables.ingest.batches import incoming_batches
 from indextables.split.split_file import SplitFileWriter
 from indextables.split.statistics import StatisticsCollector
 from indextables.split.writer import ENGINE, ENGINE_VERSION
+from indextables.writer.partitioned_rows import by_partition
 
 _GOAL = Goal(max_ratio=6)
 _AS_STRING = "ours, messages as one term"

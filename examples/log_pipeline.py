@@ -1,9 +1,9 @@
-"""A log pipeline with Spark: raw JSON lines land in drops, are cleaned, appended by day, corrected, and searched.
+"""A log pipeline with Spark: clean raw JSON lines, append them by day, correct, search.
 
     python examples/log_pipeline.py
 
-It works in a temporary directory, which is removed at the end. It needs `pip install 'indextables[spark]'`; Java comes
-along where the machine has none.
+It works in a temporary directory, which is removed at the end. It needs `pip install 'indextables[spark]'`, which also
+installs a Java for machines without one.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ def run(spark: SparkSession, drops: Path, table: str) -> None:
         append(clean(spark, drops / name), table)
     logs = it.read(spark, table)
     logs.groupBy("day", "level").count().orderBy("day", "level").show()
-    check(logs.count(), 3 * LINES_PER_DAY)  # without the half line, the doubled one, and the one without a time
+    check(logs.count(), 3 * LINES_PER_DAY)  # without the half line, the duplicate, and the one without a time
 
-    title("Which payments timed out? The words are looked up in the index")
+    title("Which payments timed out? The index finds the words")
     query = 'payments AND "gave up" AND NOT level:INFO'
     hits = it.read(spark, table, search=query, columns=["day", "time", "message"], score=True)
     hits.orderBy(f.desc("_score"), "time").show(3, truncate=False)
     check(timeouts(spark, table), {"2026-03-01": 6, "2026-03-02": 60, "2026-03-03": 6})
 
-    title("A late drop corrects the second of March: it takes the place of that day alone")
+    title("A late drop corrects the second of March: it replaces only that day")
     before = it.Table.open(table).version
     drop(drops / "late", lines_of("2026-03-02", payments_work=True))
     replace_day(clean(spark, drops / "late"), table, "2026-03-02")
     check(timeouts(spark, table), {"2026-03-01": 6, "2026-03-02": 6, "2026-03-03": 6})
 
-    title("The daily report: Spark's own scan of all lines, joined with what the search finds")
+    title("The daily report: Spark's own scan of all lines, joined with the hits of the search")
     report(spark, table).show()
 
-    title("The report as it was before the correction")
+    title("The report before the correction")
     was = report(spark, table, version=before)
     was.show()
     check([row["timeouts"] for row in was.collect()], [6, 60, 6])
 
-    title("A checkpoint, so that the log is quick to read however long it gets; and who did what")
+    title("A checkpoint, so that the log stays quick to read; and the history")
     logs_table = it.Table.open(table)
     print(f"checkpoint of version {logs_table.checkpoint()['checkpoint_version'][0]}")
     for entry in logs_table.history().to_pylist():
@@ -76,7 +76,7 @@ def run(spark: SparkSession, drops: Path, table: str) -> None:
 
 
 def clean(spark: SparkSession, drop: Path) -> DataFrame:
-    """The lines that can be used, with a proper time, a day, and one spelling of each level."""
+    """Return the usable lines, with a proper time, a day, and one spelling of each level."""
     raw = spark.read.schema(RAW).option("mode", "DROPMALFORMED").json(str(drop))
     time = f.try_to_timestamp("time")
     cleaned = raw.withColumn("time", time).withColumn("level", f.upper("level")).where("time IS NOT NULL")
@@ -93,7 +93,7 @@ def replace_day(lines: DataFrame, table: str, day: str) -> None:
 
 
 def timeouts(spark: SparkSession, table: str) -> dict[str, int]:
-    """Of each day, how often payments gave up."""
+    """Count how often payments gave up, by day."""
     found = it.read(spark, table, search='payments AND "gave up"', columns=["day"])
     return {str(row["day"]): row["count"] for row in found.groupBy("day").count().collect()}
 
@@ -107,7 +107,7 @@ def report(spark: SparkSession, table: str, version: int | None = None) -> DataF
 
 
 def lines_of(day: str, *, payments_work: bool = False) -> list[str]:
-    """The raw lines of a day. On the second of March payments fail ten times as often, or so it seems at first."""
+    """Return the raw lines of a day; at first, payments seem to fail often on March 2."""
     gives_up_every = 10 if day == "2026-03-02" and not payments_work else 100
     lines = []
     for number in range(LINES_PER_DAY):

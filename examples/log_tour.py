@@ -1,9 +1,9 @@
-"""A tour of the transaction log: several writers at once, a conflict, a merge, a skip, and travel in time.
+"""A tour of the transaction log: concurrent writers, a conflict, a merge, time travel.
 
     python examples/log_tour.py [DIRECTORY]
 
-It makes a table in DIRECTORY, `.demo/log-tour` by default, and leaves it there to be looked at. A table of an earlier
-tour is removed first; anything else that is there stays untouched, and the tour does not start.
+It creates a table in DIRECTORY, `.demo/log-tour` by default, and keeps it for inspection. It removes the table of an
+earlier tour first; it does not start if DIRECTORY holds anything else.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _Answer = TypeVar("_Answer")
 
 
 class Commit(NamedTuple):
-    """What one commit of a writer became."""
+    """Result of one commit of a writer."""
 
     version: int
     duration_ms: float
 
 
 class Work(NamedTuple):
-    """All that one writer did."""
+    """Work of one writer."""
 
     process_id: int
     commits: list[Commit]
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def make_room(directory: Path) -> str | None:
-    """Remove the table of an earlier tour. Says why not where something else is there."""
+    """Remove the table of an earlier tour, or return the reason why that is not possible."""
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return None
     try:
@@ -76,13 +76,13 @@ def make_room(directory: Path) -> str | None:
     except it.errors.IndexTablesError:
         name = None
     if name != NAME:
-        return f"`{directory}` is there, and is not the table of an earlier tour; name another directory"
+        return f"`{directory}` exists, and is not the table of an earlier tour; name another directory"
     shutil.rmtree(directory)
     return None
 
 
 class Tour:
-    """The stations, in order."""
+    """The steps, in order."""
 
     def __init__(self, directory: Path) -> None:
         self.url = str(directory)
@@ -90,8 +90,8 @@ class Tour:
 
     def run(self) -> None:
         self.say(
-            "The files named in this tour do not exist. It is about the log alone, and commits what the log would say"
-            " of them; the search tour writes real ones.",
+            "The files named in this tour do not exist. It only shows the log, and commits entries for them;"
+            " the search tour writes real ones.",
             style="yellow",
         )
         self.create()
@@ -106,7 +106,7 @@ class Tour:
     def create(self) -> None:
         self.station("Create a table, partitioned by date")
         table = self.timed("created", lambda: it.Table.create(self.url, SCHEMA, partition_by=("date",), name=NAME))
-        self.say(f"It stands at version {table.version}: a protocol and a schema, no files yet.")
+        self.say(f"It is at version {table.version}: a protocol and a schema, no files yet.")
 
     def write_concurrently(self) -> None:
         self.station(f"Append from {NUM_WRITERS} processes at once, {COMMITS_PER_WRITER} commits each")
@@ -132,7 +132,7 @@ class Tour:
         )
 
     def conflict(self) -> None:
-        self.station("Overwrite, but only if nobody else was there")
+        self.station("Overwrite, but only if no other writer was faster")
         log = it.TransactionLog(self.url)
         seen = log.snapshot().version
         self.timed(f"read version {seen}; meanwhile another writer appends", lambda: append(self.url, "late"))
@@ -167,7 +167,7 @@ class Tour:
         log = it.TransactionLog(self.url)
         path = new_file(DAYS[1], "rewritten-0").path
         self.timed("noted", lambda: log.record_skipped_file(path, reason="footer cannot be read", cooldown_hours=24))
-        self.say(f"{path} stays part of the table; merges leave it alone: {log.is_in_cooldown(path)}.")
+        self.say(f"{path} stays part of the table; merges skip it: {log.is_in_cooldown(path)}.")
 
     def travel(self) -> None:
         self.station("Travel in time")
@@ -191,7 +191,7 @@ class Tour:
 
     def farewell(self) -> None:
         self.station("Your turn")
-        self.say(f"The table is in {self.url}. Look into it with:")
+        self.say(f"The table is in {self.url}. Inspect it with:")
         program, place = shlex.quote(program_path()), shlex.quote(self.url)
         for command in (
             f"files {place}",
@@ -222,7 +222,7 @@ class Tour:
 
 
 def commit_from_processes(url: str) -> list[Work]:
-    """Let fresh processes commit to the table, all starting at the same moment."""
+    """Let new processes commit to the table, all at the same time."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(NUM_WRITERS)
     receivers = []
@@ -241,12 +241,12 @@ def commit_from_processes(url: str) -> list[Work]:
 
 
 def write(url: str, writer: int, barrier: Barrier, sender: Connection) -> None:
-    """One writer, in a process of its own."""
+    """Run one writer, in its own process."""
     log = it.TransactionLog(url)
     barrier.wait(START_TIMEOUT_SECONDS)
     commits = []
     for number in range(COMMITS_PER_WRITER):
-        time.sleep(PAUSE_SECONDS)  # a real writer would write its data here, and let the others have their turn
+        time.sleep(PAUSE_SECONDS)  # a real writer would write its data here
         adds = [new_file(day, f"w{writer}-{number}") for day in DAYS]
         started = time.perf_counter()
         version = log.add_files(adds)
@@ -256,12 +256,12 @@ def write(url: str, writer: int, barrier: Barrier, sender: Connection) -> None:
 
 
 def append(url: str, name: str) -> int:
-    """Commit one file through a handle of its own, as another program would."""
+    """Commit one file through a new handle, as another program would."""
     return it.TransactionLog(url).add_files([new_file(DAYS[0], name)])
 
 
 def new_file(day: str, name: str, num_records: int = RECORDS_PER_FILE) -> it.actions.Add:
-    """What the log says of a file. There is no file."""
+    """Return the log's entry of a file; the file does not exist."""
     return it.actions.Add(
         path=f"date={day}/splits/split-{name}.split",
         partition_values={"date": day},
@@ -273,7 +273,7 @@ def new_file(day: str, name: str, num_records: int = RECORDS_PER_FILE) -> it.act
 
 
 def program_path() -> str:
-    """How the command line can be called: by its name where the shell finds it, else by its path."""
+    """Return the command's name if the shell finds it, else its path."""
     if shutil.which("indextables"):
         return "indextables"
     program = Path(sys.executable).parent / "indextables"

@@ -1,8 +1,8 @@
-"""A tour of maintenance: many small splits merged, a mistake undone, damage found and mended, and a purge.
+"""A tour of maintenance: merge small splits, undo a mistake, repair damage, purge.
 
     python examples/maintenance_tour.py
 
-It makes a table in a temporary directory, which is removed at the end. Nothing else is needed: no server, no Spark.
+It creates a table in a temporary directory, which is removed at the end. It needs no server and no Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def write(table: it.Table) -> None:
-    """A writer that commits every few rows leaves a split per partition each time."""
+    """Commit a few rows at a time: each commit leaves a split per partition."""
     for number in range(NUM_WRITES):
         messages = [f"request {number} on {day}: {'timeout' if number % 5 == 0 else 'served'}" for day in DAYS]
         table.append(pa.table({"day": DAYS, "message": messages}, SCHEMA))
@@ -39,15 +39,15 @@ def write(table: it.Table) -> None:
 
 
 def merge(table: it.Table) -> None:
-    """Few large splits answer faster; rows and searches stay the same."""
+    """Merge the splits: few large splits are faster, and rows and hits stay the same."""
     (plan,) = table.merge_splits(dry_run=True).to_pylist()
-    print(f"a merge would make {plan['merge_groups']} splits of {plan['merged_files']}")
+    print(f"a merge would write {plan['merge_groups']} splits from {plan['merged_files']}")
     table.merge_splits()
     print(f"merged: {table.num_files} splits, {table.count('timeout')} timeouts")
 
 
 def undo(table: it.Table) -> None:
-    """A drop of partitions is a version like any other, and so is the way back."""
+    """Drop partitions by mistake, and restore them; both make a new version."""
     before = table.version
     (dropped,) = table.drop_partitions("day <> 'mon'").to_pylist()
     print(f"dropped {dropped['partitions_dropped']} partitions by mistake: {table.num_records} rows are left")
@@ -56,12 +56,12 @@ def undo(table: it.Table) -> None:
 
 
 def mend(table: it.Table, clean_log: Path) -> None:
-    """A split is lost; the check finds it, and a clean log without it is written beside the old one."""
+    """Lose a split, find the damage, and write a clean log without the split."""
     Path(table.url, table.files()["path"][0].as_py()).unlink()
     for problem in table.fsck().to_pylist():
         print(f"{problem['severity']}: {Path(problem['path']).parent}: {problem['problem']}")
     (repaired,) = it.repair(table.url, target_url=str(clean_log)).to_pylist()
-    print(f"repaired: {repaired['valid_splits']} of {repaired['total_splits']} splits are whole")
+    print(f"repaired: {repaired['valid_splits']} of {repaired['total_splits']} splits are undamaged")
     shutil.rmtree(Path(table.url, "_transaction_log"))
     shutil.move(clean_log, Path(table.url, "_transaction_log"))
     mended = it.Table.open(table.url)
@@ -69,8 +69,10 @@ def mend(table: it.Table, clean_log: Path) -> None:
 
 
 def purge(table: it.Table) -> None:
-    """Files that no version needs are deleted once they are old enough. Here they are seconds old, so the guard that
-    keeps the files of writers under way is switched off."""
+    """Delete files that no version needs.
+
+    The files are only seconds old, so the check that protects the files of running writers is switched off.
+    """
     mended = it.Table.open(table.url, options={"purge.retentionCheckEnabled": False})
     (purged,) = mended.purge(older_than="0 hours").to_pylist()
     print(f"purged: {purged['orphaned_files_deleted']} files; {mended.count('timeout')} timeouts are still found")

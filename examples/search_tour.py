@@ -1,8 +1,8 @@
-"""A tour of search: log lines in, then scores and snippets, counts, aggregations, and a search in the past.
+"""A tour of search: scores, snippets, counts, aggregations, and a search in the past.
 
     python examples/search_tour.py
 
-It makes a table in a temporary directory, which is removed at the end. Nothing else is needed: no server, no Spark.
+It creates a table in a temporary directory, which is removed at the end. It needs no server and no Spark.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 class Tour:
-    """The stations, in order."""
+    """The steps, in order."""
 
     def __init__(self, directory: Path) -> None:
         self.console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -84,7 +84,7 @@ class Tour:
         self.show(self.table.files().select(["path", "num_records", "size"]))
 
     def search(self) -> None:
-        self.station("The best hits, with the words that were found")
+        self.station("The best hits, with the found words")
         snippet = it.Snippet("message", before="[", after="]")
         query = '"upstream gateway" AND (timeout OR slow^0.5)'
         found = self.timed(
@@ -150,8 +150,8 @@ class Tour:
 
 
 def log_lines() -> pa.Table:
-    """Lines over three days, the same at every run."""
-    chance = random.Random(1)  # noqa: S311 - the same lines each time, no secret
+    """Return lines over three days, the same at every run."""
+    chance = random.Random(1)  # noqa: S311 - the same lines at every run, no secret
     rows = []
     for number in range(NUM_ROWS):
         level, message = chance.choices(MESSAGES, WEIGHTS)[0]

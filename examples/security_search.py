@@ -1,9 +1,9 @@
-"""A security search with Spark: events found by words, joined with assets, users and a list of bad addresses.
+"""A security search with Spark: find events, join assets, users and a threat list.
 
     python examples/security_search.py
 
-It works in a temporary directory, which is removed at the end. It needs `pip install 'indextables[spark]'`; Java comes
-along where the machine has none.
+It works in a temporary directory, which is removed at the end. It needs `pip install 'indextables[spark]'`, which also
+installs a Java for machines without one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def run(spark: SparkSession, events: str, assets: str) -> None:
-    title(f"{NUM_EVENTS:,} events of three days, and a table of the machines")
+    title(f"{NUM_EVENTS:,} events of three days, and a table of machines")
     write_events(spark.createDataFrame(made_events(), EVENTS), events)
     machines = [(host, "ops" if host.startswith("web") else "data", 1 + HOSTS.index(host) // 2) for host in HOSTS]
     spark.createDataFrame(machines, ASSETS).write.format("indextables").save(assets)
@@ -54,7 +54,7 @@ def run(spark: SparkSession, events: str, assets: str) -> None:
     same = "message LIKE '%failed password%' AND kind = 'login' AND day = '2026-04-02'"
     check(failed.count(), scanned(spark, events).where(same).count())
 
-    title("Those from addresses of a threat list, on machines that matter")
+    title("Failed logins from addresses of a threat list, on important machines")
     threats = spark.createDataFrame(BAD_ADDRESSES, "address string, threat string")
     machines_that_matter = scanned(spark, assets).where("tier = 2")
     suspicious = (
@@ -68,7 +68,7 @@ def run(spark: SparkSession, events: str, assets: str) -> None:
     suspicious.show(5, truncate=False)
     check([(row["host"], row["attempts"]) for row in suspicious.collect()], [("db-1", 50), ("vault-1", 50)])
 
-    title("Processes that hardly ever run: the rarer the words, the higher the score")
+    title("Rare processes: the rarer the words, the higher the score")
     rare = it.read(
         spark,
         events,
@@ -81,7 +81,7 @@ def run(spark: SparkSession, events: str, assets: str) -> None:
     rare.show(4, truncate=False)
     check({row["user"] for row in rare.take(2)}, {"mallory", "dana"})
 
-    title("Who ran them, and who failed to log in before, on the same machine and day?")
+    title("Users who ran them, and who failed to log in before, on the same machine and day")
     ran = it.read(spark, events, search="mimikatz OR procdump", columns=["day", "host", "user", "message"])
     before = it.read(spark, events, search='"failed password"', columns=["day", "host", "user"])
     failures = before.groupBy("day", "host", "user").agg(f.count("*").alias("failed_logins"))
@@ -96,12 +96,12 @@ def write_events(events: DataFrame, table: str) -> None:
 
 
 def scanned(spark: SparkSession, table: str) -> DataFrame:
-    """All rows of a table, by Spark's own Parquet scan."""
+    """Return all rows of a table, by Spark's own Parquet scan."""
     return spark.read.format("indextables").load(table)
 
 
 def made_events() -> list[tuple[Any, ...]]:
-    """Logins and processes, the same at every run. Something is wrong with mallory, mostly on the second day."""
+    """Return logins and processes, the same at every run; mallory is the attacker."""
     events = []
     for number in range(NUM_EVENTS):
         ts = START + number * dt.timedelta(days=3) / NUM_EVENTS

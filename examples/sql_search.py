@@ -1,9 +1,9 @@
-"""Searches in Spark SQL: operators beside joins and conditions, scores, time travel and aggregations by the index.
+"""Searches in Spark SQL: operators with joins, scores, time travel, aggregations.
 
     python examples/sql_search.py
 
-It works in a temporary directory, which is removed at the end. It needs `pip install 'indextables[spark]'`; Java comes
-along where the machine has none.
+It works in a temporary directory, which is removed at the end. It needs `pip install 'indextables[spark]'`, which also
+installs a Java for machines without one.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def run(spark: SparkSession, place: Path) -> None:
     best.show(truncate=False)
     check(["<b>" in row.found for row in best.collect()], [True] * 4)
 
-    title("What the index decides, and what values decide")
+    title("A search that the index decides, and one that values decide")
     spark.sql("SELECT id FROM tickets WHERE body TEXTSEARCH 'timeout'").explain()
     either = spark.sql("SELECT count(*) AS n FROM tickets WHERE body TEXTSEARCH 'timeout' OR hours > 11").first()
     plain = spark.sql("SELECT count(*) AS n FROM tickets WHERE body LIKE '%timeout%' OR hours > 11").first()
     check(either.n, plain.n)
 
-    title("Teams by what their customers say, with a join and a parameter")
+    title("Teams by the words of their customers, with a join and a parameter")
     spark.createDataFrame(
         [("billing", "Ann"), ("search", "Bo"), ("login", "Cy")], "team string, lead string"
     ).createOrReplaceTempView("teams")
@@ -81,7 +81,7 @@ def run(spark: SparkSession, place: Path) -> None:
     by_team.show()
     check([row.tickets for row in by_team.collect()], [10, 10, 10])
 
-    title("Counted by the index alone, and as it was before the second half came")
+    title("Counts by the index alone, and a search of version 1")
     spark.sql("""
         SELECT * FROM indextables_histogram(tickets, 'hours', interval => 4, search => 'body:refund')
     """).show()

@@ -1,10 +1,10 @@
-"""Streams with Spark: log files land in a directory, flow into a table, and from there alarms flow into another.
+"""Streams with Spark: from log files into a table, and from there alarms into another.
 
     python examples/streaming.py
 
-Both queries are stopped and started in between, as after a deployment; nothing is lost and nothing comes twice. It
-works in a temporary directory, which is removed at the end. It needs `pip install 'indextables[spark]'`; Java comes
-along where the machine has none.
+Both queries are stopped and restarted, as after a deployment; no row is lost or duplicated. It works in a temporary
+directory, which is removed at the end. It needs `pip install 'indextables[spark]'`, which also installs a Java for
+machines without one.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ def run(spark: SparkSession, place: Path) -> None:
     landing, logs, alarms = place / "landing", str(place / "logs"), str(place / "alarms")
     landing.mkdir()
 
-    title("Two files land, and flow into a table that can be searched")
+    title("Two files land, and flow into a searchable table")
     for number in range(2):
         land(landing, number)
     ingest(spark, landing, logs, place / "ingest").awaitTermination()
     check(it.Table.open(logs).num_records, 2 * LINES_PER_FILE)
     it.read(spark, logs, search="timeout", columns=["time", "message"]).orderBy("time").show(3, truncate=False)
 
-    title("A second stream reads that table, and keeps what a search finds in every batch")
+    title("A second stream reads that table, and keeps the hits of a search in every batch")
     watch(spark, logs, alarms, place / "watch").awaitTermination()
     check(it.Table.open(alarms).num_records, 10)
 
-    title("More files land while nothing runs; both streams go on where they stood")
+    title("More files land while nothing runs; both streams continue at their positions")
     for number in range(2, 5):
         land(landing, number)
     ingest(spark, landing, logs, place / "ingest").awaitTermination()
@@ -68,19 +68,19 @@ def run(spark: SparkSession, place: Path) -> None:
 
 
 def ingest(spark: SparkSession, landing: Path, logs: str, checkpoint: Path) -> StreamingQuery:
-    """Every file that lands, once."""
+    """Start a stream that reads every landed file once."""
     lines = spark.readStream.schema(RAW).json(str(landing)).withColumn("day", f.to_date("time"))
     return start(lines, logs, checkpoint, partition_by="day")
 
 
 def watch(spark: SparkSession, logs: str, alarms: str, checkpoint: Path) -> StreamingQuery:
-    """Every row of the table, and every row that is added, that a search finds."""
+    """Start a stream of all present and future rows that match a search."""
     stream = spark.readStream.format("indextables").option("search", 'message:"gave up" OR message:timeout')
     return start(stream.option("maxFilesPerTrigger", 2).load(logs), alarms, checkpoint)
 
 
 def tally(spark: SparkSession, alarms: str, answer: str, checkpoint: Path) -> StreamingQuery:
-    """The alarms of each service, counted."""
+    """Start a stream that counts the alarms of each service."""
     counted = spark.readStream.format("indextables").load(alarms).groupBy("service").agg(f.count("*").alias("alarms"))
     writer = counted.writeStream.format("indextables").outputMode("complete").trigger(availableNow=True)
     return writer.start(answer, checkpointLocation=str(checkpoint))
@@ -94,7 +94,7 @@ def start(rows: DataFrame, table: str, checkpoint: Path, partition_by: str | Non
 
 
 def land(landing: Path, number: int) -> None:
-    """One more file of lines; one line in ten is an alarm."""
+    """Write one more file of lines; one line in ten is an alarm."""
     lines = []
     for line in range(LINES_PER_FILE):
         message = f"request {line} served"

@@ -18,9 +18,9 @@ import click
 import rich.console
 from tests.servers import missing
 
-_PARTS = ("load", "contest", "simulator", "fuzz", "spark")
+_PARTS = ("load", "contest", "writers", "serving", "simulator", "fuzz", "spark")
 _SHARES = {"load": 2, "simulator": 1, "fuzz": 1, "spark": 1}
-_CONTEST_MINUTES = 2.0
+_MOST_MINUTES = {"contest": 2.0, "writers": 5.0, "serving": 10.0}
 _SERVERS = ("ceph", "seaweedfs", "azurite", "gcs", "ministack")
 _S3_SERVERS = ("ceph", "seaweedfs", "ministack")
 _MODULES = {"simulator": "tests.simulator.long", "fuzz": "tests.fuzz.long", "spark": "tests.spark.long"}
@@ -35,7 +35,8 @@ Say = Callable[[str], None]
     type=click.FloatRange(min=0.05),
     default=64.0,
     show_default=True,
-    help="Minutes of all parts together: two in five for `load`, if all are run. A contest takes five more.",
+    help="Minutes of all parts together: two in five for `load`, if all are run. A contest takes five more, the "
+    "writers too, and serving ten.",
 )
 @click.option(
     "--server", "servers", multiple=True, type=click.Choice(_SERVERS), help="Servers to use; by default all there are."
@@ -45,9 +46,9 @@ Say = Callable[[str], None]
 def main(
     parts: tuple[str, ...], minutes: float, servers: tuple[str, ...], seed: int | None, json_path: Path | None
 ) -> None:
-    """Soak the product: `load` on servers behind a failing proxy, `contest` of 16 writers beside delta-rs, `simulator`,
-    `fuzz`, and `spark` beside plain Parquet. Ends with an error where a row is lost, doubled or wrong, or an input is
-    met with anything but an answer or a documented error.
+    """Soak the product: `load` on servers behind a failing proxy, `contest` of 16 writers beside delta-rs, 32 `writers`
+    that only commit, `serving` by 16 threads, `simulator`, `fuzz`, and `spark` beside plain Parquet. Ends with an error
+    where a row is lost, doubled or wrong, or an input is met with anything but an answer or a documented error.
 
     Example: python -m soak load --server seaweedfs --minutes 5
     """
@@ -69,7 +70,7 @@ def main(
 def _minutes(part: str, chosen: tuple[str, ...], minutes: float) -> float:
     """How long a part takes: its share of the time, or what a contest takes beside."""
     if part not in _SHARES:
-        return min(minutes, _CONTEST_MINUTES)
+        return min(minutes, _MOST_MINUTES[part])
     return minutes * _SHARES[part] / sum(_SHARES.get(other, 0) for other in chosen)
 
 
@@ -95,11 +96,20 @@ def _run(
 
         kinds = _available(servers or _SERVERS)
         return [{"part": part, **load.run(kind, minutes / len(kinds), seed, directory / kind, say)} for kind in kinds]
+    if part == "serving":
+        from soak import serving
+
+        return [{"part": part, **serving.run(minutes, directory, say)}]
+    s3 = tuple(kind for kind in servers if kind in _S3_SERVERS) or _S3_SERVERS
+    if part == "writers":
+        from soak import crowd
+
+        return [{"part": part, **crowd.run(_available(s3)[-1], minutes, directory, say)}]
     if importlib.util.find_spec("deltalake") is None:
         raise click.ClickException("`contest` needs delta-rs: pip install 'indextables[bench]'")
     from soak import contest
 
-    (kind, *_) = _available(tuple(kind for kind in servers if kind in _S3_SERVERS) or _S3_SERVERS)
+    (kind, *_) = _available(s3)
     return [{"part": part, **contest.run(kind, minutes, seed, directory, say)}]
 
 

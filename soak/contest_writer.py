@@ -79,4 +79,4 @@ def delta_options(options: dict[str, Any]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(main(job_of_this_process())).decode())
+    print(msgspec.json.encode(main(job_of_this_process(Job))).decode())

@@ -20,7 +20,7 @@ from indextables.errors import (
     RetentionError,
     StorageError,
 )
-from indextables.ops import ages
+from indextables.maintain.purge import retention_ages
 from soak.places import Countdown, Job, job_of_this_process
 
 # Ages come in whole hours; here an hour is a minute. The retention is longer than any write of the soak takes from its
@@ -41,7 +41,7 @@ _MAY_HAPPEN = (StorageError, CheckpointWriteError, CommitConflictError, CommitSt
 
 
 def main(job: Job) -> dict[str, int]:
-    ages.HOUR_MS = _HOUR_MS
+    retention_ages.HOUR_MS = _HOUR_MS
     dice, done, time_left = random.Random(job.seed), Counter[str](), Countdown(job.seconds)
     while time_left:
         (chore,) = dice.choices(list(_CHORES), _WEIGHTS)
@@ -55,4 +55,4 @@ def main(job: Job) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(main(job_of_this_process())).decode())
+    print(msgspec.json.encode(main(job_of_this_process(Job))).decode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,8 +23,11 @@ class Job(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def job_of_this_process() -> Job:
-    return msgspec.json.decode(sys.argv[1], type=Job)
+def job_of_this_process(kind: type[_Job]) -> _Job:
+    return msgspec.json.decode(sys.argv[1], type=kind)
+
+
+_Job = TypeVar("_Job", bound=Job)
 
 
 class Countdown:

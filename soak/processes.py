@@ -41,7 +41,10 @@ class Worker:
         """What it printed; an error where it failed."""
         printed, _ = self._process.communicate(timeout=_PATIENCE_SECONDS)
         if self._process.returncode != 0:
-            raise AssertionError(f"{self._module} `{self.name}` failed:\n{self._errors.read_text()[-4000:]}")
+            raise AssertionError(
+                f"{self._module} `{self.name}` failed with {self._process.returncode}:\n"
+                f"{self._errors.read_text()[-4000:]}"
+            )
         answer: dict[str, Any] = msgspec.json.decode(printed)
         return answer
 

@@ -56,4 +56,4 @@ def _check(holds: bool, otherwise: str) -> None:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(main(job_of_this_process())).decode())
+    print(msgspec.json.encode(main(job_of_this_process(Job))).decode())

@@ -88,4 +88,4 @@ def _look(job: Job, tried: Tried) -> int:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(main(job_of_this_process())).decode())
+    print(msgspec.json.encode(main(job_of_this_process(Job))).decode())

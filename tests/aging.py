@@ -36,6 +36,10 @@ class AgingStore:
         for meta in self._inner.list(prefix, after=after):
             yield self._dated(meta)
 
+    def get_object(self, key: str):
+        data, meta = self._inner.get_object(key)
+        return data, self._dated(meta)
+
     def head(self, key: str):
         return self._dated(self._inner.head(key))
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import random
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pyarrow as pa
 import pytest
+from tests.selection import is_quick_run, quick, share_out, take_few_examples
 from tests.servers import Running, missing, running
 
 import indextables as it
@@ -20,10 +23,8 @@ import indextables as it
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("all", deadline=None, print_blob=True)
 
-SPARK_TESTS = ("tests/spark/", "tests/split/test_other_engines.py")
-ONE_SERVER = "tests/store/test_hdfs_store.py"
-OTHER_HALF = ("tests/spark/test_s", "tests/spark/test_t", "tests/spark/test_w")
 FIRST_SEED = "INDEXTABLES_FIRST_SEED"
+UNITS = "INDEXTABLES_UNITS_OF_WORK"
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
 
 
@@ -85,36 +86,74 @@ def log(tmp_path) -> it.TransactionLog:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """All tests of Spark go to two processes at most, each of which has one Java: a start takes seconds, and memory.
-    Those of HDFS go to one."""
+    """Give out the units of work that `selection` made of the tests, in their order.
+
+    The processes have written them to a file before they report their tests.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
-    class FewProcessesForSpark(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(ONE_SERVER):
-                return nodeid.partition("::")[0]
-            if not nodeid.startswith(SPARK_TESTS):
-                return nodeid
-            return "spark, other half" if nodeid.startswith(OTHER_HALF) else "spark"
+    @functools.cache
+    def units() -> dict[str, str]:
+        return json.loads(Path(os.environ[UNITS]).read_text())
 
-    return FewProcessesForSpark(config, log)
+    class UnitsOfWork(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return units()[nodeid]
+
+    config.option.loadscopereorder = False
+    return UnitsOfWork(config, log)
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    if is_quick_run(config):
+        kept = quick(items)
+        config.hook.pytest_deselected(items=sorted(set(items) - set(kept), key=lambda item: item.nodeid))
+        items[:] = kept
+        take_few_examples(items)
+    if hasattr(config, "workerinput"):
+        units = share_out(items)
+        if config.workerinput["workerid"] == "gw0":
+            Path(os.environ[UNITS]).write_text(json.dumps(units))
 
 
 def pytest_addoption(parser) -> None:
     parser.addoption("--seed", type=int, default=None, help="run the simulator with this one seed")
-    parser.addoption("--all", action="store_true", help="ten times the seeds, most of them random, and random examples")
+    parser.addoption(
+        "--all", action="store_true", help="run the slow tests too, with ten times the seeds, most of them random"
+    )
 
 
 def pytest_configure(config) -> None:
     """Choose the random seeds once, so that all processes of a run share them."""
     hypothesis.settings.load_profile("all" if config.getoption("--all") else "quick")
     os.environ.setdefault(FIRST_SEED, str(random.randrange(10**6, 10**9)))
+    if not hasattr(config, "workerinput"):
+        os.environ[UNITS] = tempfile.mkstemp(prefix="units-of-work-")[1]
+
+
+def pytest_unconfigure(config) -> None:
+    if not hasattr(config, "workerinput"):
+        Path(os.environ.pop(UNITS)).unlink(missing_ok=True)
 
 
 def pytest_report_header(config) -> str | None:
     if not config.getoption("--all"):
         return None
     return f"random seeds from {os.environ[FIRST_SEED]}; {FIRST_SEED} sets them"
+
+
+@pytest.fixture
+def is_full_run(request) -> bool:
+    """Whether this run has every test and random seeds."""
+    return bool(request.config.getoption("--all"))
+
+
+@pytest.fixture
+def one_seed(request, is_full_run) -> int:
+    """The seed of a test that takes one: the same in every quick run, random with --all."""
+    if (seed := request.config.getoption("--seed")) is not None:
+        return seed
+    return int(os.environ[FIRST_SEED]) if is_full_run else 11
 
 
 @pytest.fixture

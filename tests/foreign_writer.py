@@ -12,8 +12,8 @@ from pathlib import Path
 
 import fastavro
 
+from indextables.protocol.avro.state_manifest import STATE_MANIFEST_SCHEMA
 from indextables.protocol.names import parse_checkpoint_key, parse_version_key
-from indextables.protocol.state_schema import STATE_MANIFEST_SCHEMA
 
 _OURS = ("protocol", "skips", "transactions", "versionTimestamp", "versionTxnId")
 _STATE_SCHEMA = {

@@ -17,7 +17,7 @@ def can_run_spark() -> bool:
     if importlib.util.find_spec("pyspark") is None:
         return False
     from indextables.errors import ConfigError
-    from indextables.spark.java_runtime import find_java
+    from indextables.spark.jvm.java_runtime import find_java
 
     try:
         with warnings.catch_warnings():

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from tests.conftest import SCHEMA, make_add
+from tests.doubles.faulty_store import Call, Fault, FaultyStore
 
 import indextables as it
 from indextables import errors
@@ -25,7 +26,6 @@ from indextables.errors import (
     TableNotFoundError,
 )
 from indextables.protocol.names import state_keys, version_key
-from indextables.store.faulty import Call, Fault, FaultyStore
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.IndexTablesError)]
 
@@ -79,7 +79,7 @@ def test_a_lost_race_names_its_version(log) -> None:
         return Fault.NONE
 
     racer = _log(log, script, **{"transaction.retry.maxAttempts": 3})
-    with pytest.raises(CommitConflictError, match="in all 3 attempts, at version 3 in the last") as raised:
+    with pytest.raises(CommitConflictError, match="in all 3 attempts, last at version 3") as raised:
         racer.add_files([make_add("a.split")])
     assert (raised.value.version, raised.value.path) == (3, log.url)
 
@@ -125,7 +125,7 @@ def test_a_damaged_state_names_its_file(log) -> None:
     version = log.checkpoint().version
     store, key = log.reader.store, state_keys(version)[0]
     store.put(key, store.get(key)[:-1] + b"x")
-    from indextables.protocol.state_manifest import verify_state_manifest
+    from indextables.protocol.avro.state_manifest import verify_state_manifest
 
     with pytest.raises(CheckpointCorruptionError) as raised:
         verify_state_manifest(store.get(key), key)
@@ -148,8 +148,8 @@ def test_skips_are_told_when_they_are_recorded_and_when_they_count(log, caplog) 
     recorded = [text for level, text in said if level == "INFO" and "was skipped" in text]
     assert len(recorded) == 2
     assert f"at version {version} (skip count: 2, retry after: 20" in recorded[1]
-    assert [text for level, text in said if level == "INFO" and "left alone" in text] == [
-        "1 files are left alone, as their cooldown has not ended"
+    assert [text for level, text in said if level == "INFO" and "are skipped" in text] == [
+        "1 files are skipped because their cooldown has not ended"
     ]
     assert [text[:34] for level, text in said if level == "DEBUG" and "in cooldown" in text] == [
         "`bad.split` is in cooldown until 2"

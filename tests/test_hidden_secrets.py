@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from tests.doubles.metered_store import MeteredStore
 from tests.servers import BUCKET, running
 from tests.servers.recording import recording_server
 from tests.servers.s3 import s3_options
@@ -18,7 +19,6 @@ from tests.servers.s3 import s3_options
 import indextables as it
 from indextables.cli.main import cli
 from indextables.errors import StorageDeniedError
-from indextables.store.metered import MeteredStore
 
 SECRET = "hush+hush/0123456789"
 TOKEN = "tokenhushtoken"

@@ -13,17 +13,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.conftest import SCHEMA
+from tests.doubles.metered_store import MeteredStore
 from tests.interrupts import interrupted_at
 
 import indextables as it
-from indextables.caching import BoundedCache, lazy_property
 from indextables.config import Config
 from indextables.log.cache import LogCache
 from indextables.log.files import LiveFiles
 from indextables.protocol.file_table import FILES_SCHEMA
+from indextables.runtime.caching import BoundedCache, lazy_property
 from indextables.split.split_file import SplitFile
 from indextables.store import open_store
-from indextables.store.metered import MeteredStore
 
 NUM_THREADS = 4
 WAIT_SECONDS = 10

@@ -17,8 +17,8 @@ from tests.conftest import SCHEMA
 
 import indextables as it
 from indextables.errors import StorageError
-from indextables.ops.workers import InlineWorkers, working_with
-from indextables.resources import (
+from indextables.maintain.workers import InlineWorkers, working_with
+from indextables.runtime.resources import (
     local_errors,
     on_shortage,
     open_file,
@@ -148,6 +148,7 @@ def test_open_indexes_are_bounded_for_the_whole_process(url):
     assert 0 < int(ran.stdout) <= 80 // 8 + 4  # threads may just let go of some
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("what", ["temporary", "cache", "table", "no-cache"])
 def test_a_full_disk_is_a_storage_error(url, tmp_path, what):
     """On a disk of two MiB of its own, where this machine lets a test mount one."""

@@ -14,8 +14,8 @@ import pytest
 from tests.conftest import SCHEMA
 
 import indextables as it
-from indextables import scratch
-from indextables.scratch import scratch_directory, sweep
+from indextables.runtime import scratch
+from indextables.runtime.scratch import scratch_directory, sweep
 
 HOUR_SECONDS = 3600
 ROWS = pa.table({"id": [1], "message": ["hello"], "day": ["d"]}, schema=SCHEMA)

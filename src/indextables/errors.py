@@ -1,14 +1,14 @@
-"""The error tree: a class says what the caller has to do, a message says what went wrong and where.
+"""Error tree: the class names the remedy, the message the fault and its place.
 
     IndexTablesError
-    ├── TableNotFoundError          nothing is there (also a FileNotFoundError)
-    ├── TableExistsError            something is there already (also a FileExistsError)
+    ├── TableNotFoundError          no table at this address (also a FileNotFoundError)
+    ├── TableExistsError            the address holds a table already (also a FileExistsError)
     ├── ProtocolError               upgrade the library, or the table
-    ├── SchemaError                 mend the schema or the data (also a ValueError)
-    ├── QueryError                  mend the query (also a ValueError)
-    ├── ConfigError                 mend a setting or an argument (also a ValueError)
-    ├── CommitConflictError         another writer was first: run the operation again
-    ├── CommitStateUnknownError     look whether the commit is there; nothing was deleted
+    ├── SchemaError                 correct the schema or the data (also a ValueError)
+    ├── QueryError                  correct the query (also a ValueError)
+    ├── ConfigError                 correct a setting or an argument (also a ValueError)
+    ├── CommitConflictError         another writer committed first: run the operation again
+    ├── CommitStateUnknownError     check whether the commit exists; nothing was deleted
     ├── CheckpointError             a state or checkpoint
     │   ├── CheckpointWriteError
     │   ├── CheckpointValidationError
@@ -16,17 +16,17 @@
     ├── CorruptLogError             the transaction log is damaged: repair it
     │   └── DivergedLogError        two kinds of writers made two histories: repair it
     ├── CorruptSplitError           a split is damaged
-    ├── RetentionError              what was asked for is no longer retained
+    ├── RetentionError              the table does not retain the requested version
     └── StorageError                the object store failed or refused
         ├── ObjectExistsError       a create found its key taken (also a FileExistsError)
-        ├── ObjectNotFoundError     no object under that key (also a FileNotFoundError)
-        └── StorageRefusedError     the store said no, and nothing was applied
+        ├── ObjectNotFoundError     the key has no object (also a FileNotFoundError)
+        └── StorageRefusedError     the store refused, and applied nothing
             └── StorageDeniedError  no permission (also a PermissionError)
 
-`BadSplitWarning` is a warning, not an error: a search has left out splits that it could not read, as it was told to.
+`BadSplitWarning` is a warning, not an error: a search skipped splits that it could not read, as its caller requested.
 
-Messages read *cannot X because Y*, with values in backticks, and a `hint:` line where there is one. Credentials never
-stand in them. Programs read `version`, `path` and `cause` instead of messages.
+Messages read *cannot X because Y*, with values in backticks and an optional `hint:` line. They never contain
+credentials. Programs read `version`, `path` and `cause` instead of messages.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ import pickle
 
 
 class IndexTablesError(Exception):
-    """The root of all errors that this library raises on purpose.
+    """Base class of all errors that this library raises on purpose.
 
-    `version` and `path` say what the error is about, where that is known: a version of the table, and the key of an
-    object, or the table's address. `cause` is the error below. All of it survives pickling.
+    `version` is the version of the table and `path` the key of the object, or the address of the table, if they are
+    known. `cause` is the underlying error. All of them survive pickling.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class IndexTablesError(Exception):
 
     @property
     def cause(self) -> BaseException | None:
-        """The error that led to this one, if there is one."""
+        """Underlying error, if there is one."""
         return self.__cause__
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -60,15 +60,15 @@ class IndexTablesError(Exception):
 
 
 class TableNotFoundError(IndexTablesError, FileNotFoundError):
-    """There is no table at the place that was named."""
+    """The address holds no table."""
 
 
 class TableExistsError(IndexTablesError, FileExistsError):
-    """There is a table already at the place where one was to be created."""
+    """The address of a new table holds a table already."""
 
 
 class ProtocolError(IndexTablesError):
-    """The table asks for a newer reader or writer than this library is."""
+    """The table requires a newer reader or writer than this library."""
 
 
 class SchemaError(IndexTablesError, ValueError):
@@ -76,35 +76,41 @@ class SchemaError(IndexTablesError, ValueError):
 
 
 class QueryError(IndexTablesError, ValueError):
-    """A query or predicate cannot be understood."""
+    """A query or predicate is not valid."""
 
 
 class ConfigError(IndexTablesError, ValueError):
-    """A setting or an argument has no such key or no such value."""
+    """A setting or an argument is unknown or has a bad value."""
 
 
 class CommitConflictError(IndexTablesError):
-    """Another writer committed something that this operation cannot stand beside. Run it again."""
+    """Another writer made a conflicting commit.
+
+    Run the operation again.
+    """
 
 
 class CommitStateUnknownError(IndexTablesError):
-    """A commit may or may not have happened; look before you run it again. Nothing was deleted."""
+    """It is unknown whether a commit happened.
+
+    Check the log before you run the operation again. Nothing was deleted.
+    """
 
 
 class CheckpointError(IndexTablesError):
-    """Something about a state or checkpoint went wrong; the table itself is unharmed."""
+    """A state or checkpoint failed; the table itself is not damaged."""
 
 
 class CheckpointWriteError(CheckpointError):
-    """A checkpoint could not be written."""
+    """A checkpoint cannot be written."""
 
 
 class CheckpointValidationError(CheckpointError):
-    """A checkpoint was written but does not stand for what it should."""
+    """A written checkpoint does not match its version."""
 
 
 class CheckpointCorruptionError(CheckpointError):
-    """A checkpoint's bytes are damaged."""
+    """The bytes of a checkpoint are damaged."""
 
 
 class CorruptLogError(IndexTablesError):
@@ -112,7 +118,10 @@ class CorruptLogError(IndexTablesError):
 
 
 class DivergedLogError(CorruptLogError):
-    """A state does not contain a version that is there. `version` is the version, `state_version` the state's."""
+    """A state omits a version that is in the log.
+
+    `version` is the version, `state_version` the version of the state.
+    """
 
     def __init__(
         self,
@@ -132,43 +141,46 @@ class CorruptSplitError(IndexTablesError):
 
 
 class BadSplitWarning(UserWarning):
-    """An answer leaves out splits that could not be read, as was asked for with `bad_splits="skip"`."""
+    """A result omits splits that cannot be read, because of `bad_splits="skip"`."""
 
 
 class RetentionError(IndexTablesError):
-    """What was asked for lies before what the table retains."""
+    """The table does not retain the requested version."""
 
 
 class StorageError(IndexTablesError, OSError):
-    """The object store failed, refused, or gave no clear answer."""
+    """The object store failed, refused, or sent no clear response."""
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
 
 
 class ObjectExistsError(StorageError, FileExistsError):
-    """Put-if-absent found the key taken, or says so: who holds it must be read to be known."""
+    """A conditional create found the key taken.
+
+    Some stores report this for an object that the same request created: read the object to know.
+    """
 
 
 class ObjectNotFoundError(StorageError, FileNotFoundError):
-    """There is no object under the key."""
+    """The key has no object."""
 
 
 class StorageRefusedError(StorageError):
-    """The store said a clear no, as for a full disk: nothing was applied."""
+    """The store refused the request, for example on a full disk, and applied nothing."""
 
 
 class StorageDeniedError(StorageRefusedError, PermissionError):
-    """The store refused for want of permission or credentials: nothing was applied."""
+    """The store refused for lack of permission or credentials, and applied nothing."""
 
 
 def _picklable(cause: BaseException | None) -> BaseException | None:
-    """The cause, or what is left of one that cannot be pickled: the name of its class."""
+    """Return the cause, or an error that names its class if it cannot be pickled."""
     if cause is None or isinstance(cause, IndexTablesError):
         return cause
     try:
-        pickle.loads(pickle.dumps(cause))  # noqa: S301 - bytes that were written one line above
-    except Exception:  # noqa: BLE001 - classes of other libraries fail in ways of their own
+        pickle.loads(pickle.dumps(cause))  # noqa: S301 - bytes written on the same line
+    except Exception:  # noqa: BLE001 - classes of other libraries may raise any error
         return IndexTablesError(f"an error of class `{type(cause).__name__}`")
     return cause
 

@@ -1,5 +1,8 @@
-"""Registers `format("indextables")`: Spark looks for top-level modules of this kind of name."""
+"""Registration of `format("indextables")` for Spark.
 
-from indextables.spark.source import IndexTablesSource as DefaultSource
+Spark imports top-level modules named `pyspark_*`.
+"""
+
+from indextables.spark.source.source import IndexTablesSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -14,6 +14,8 @@ _MISSING = [name for name in ("deltalake", "pyiceberg", "lance", "duckdb") if im
 if _MISSING:
     pytest.skip(f"the benchmarks measure beside {_MISSING[0]}: install `indextables[bench]`", allow_module_level=True)
 
+pytestmark = pytest.mark.slow
+
 _DELTA = "delta-rs"
 _WHOLE = "ours, written whole"
 _THEIR_CHECKPOINT = "delta-rs, its checkpoint"
@@ -40,6 +42,11 @@ _FIGURES = [
     ("cold: 300 files to Arrow, no local cache", "pyiceberg, inspect.files"),
     ("second: 300 files to Arrow, local cache warm", _DELTA),
     ("second: 300 files to Arrow, local cache warm", "pyiceberg, plan_files"),
+    ("start: import, CPU", _DELTA),
+    ("start: `indextables --help`, CPU", None),
+    ("start: `indextables count`, CPU", "import pyarrow, tantivy"),
+    ("start: process, import, open and list 300 files, no local cache, CPU", _DELTA),
+    ("start: process, import, open and list 300 files, local cache warm, CPU", _DELTA),
     ("partition: one of 100 of 400 files", "ours, listing it all"),
     ("partition: one of 100 of 400 files, 100 manifests", "ours, listing it all"),
     ("partition: all 400 files, manifest by manifest", "ours, as one Arrow table"),
@@ -56,20 +63,39 @@ _FIGURES = [
     ("formats: 200 files, Avro state", "ours, JSON checkpoint"),
     ("formats: 300 files, Avro state", "ours, JSON checkpoint"),
     ("parallel: 8 versions, 4 at once, each read 10 ms late (simulated)", "ours, one at a time"),
-    ("growth: list all files, 300 files", None),
-    ("growth: list all files, 400 files", "ours, 300 files"),
-    ("growth: list one partition, 300 files", None),
-    ("growth: list one partition, 400 files", "ours, 300 files"),
-    ("growth: write the state after a few files were added, 300 files", None),
-    ("growth: write the state after a few files were added, 400 files", "ours, 300 files"),
+    *(
+        (f"growth: {work}, {count} files", "ours, 300 files" if count == 400 else None)
+        for work in ("commit a few files", "write the state after a few files were added", "list one partition")
+        for count in (300, 400)
+    ),
+    *(
+        (f"growth: {work}, {count} files", None)
+        for work in (
+            "list all files by manifest",
+            "memory, listing all files by manifest",
+            "memory, compaction",
+        )
+        for count in (300, 400)
+    ),
     ("index: 1000 rows, build", "tantivy, bare loop"),
-    *((f"index: 1000 rows, {what}", peer) for what in ("build", "size") for peer in _PEERS),
+    *(("index: 1000 rows, build", peer) for peer in _PEERS),
+    *(("index: 1000 rows, build, CPU", peer) for peer in ("tantivy, bare loop", "Lance FTS")),
+    *(("index: 1000 rows, size", peer) for peer in _PEERS),
     ("index: 1000 rows, size with the log", "Lance FTS"),
+    *((f"ingest: 1000 rows, {kind}", "ours, one process") for kind in ("csv", "csv, CPU", "jsonl", "jsonl, CPU")),
+    *((f"ingest: 1000 rows, {kind}", "ours, one process") for kind in ("log", "log, CPU")),
+    ("ingest: append of 10 rows, CPU", None),
     *(
         (f"search: {search}, {columns} columns", peer)
         for columns in ("all", "3")
         for search in _SEARCHES
         for peer in _PEERS
+    ),
+    *(
+        (f"rows: {num_hits} hits, all columns, {way}{of}", peer)
+        for num_hits in (10, 2, 200)
+        for of in ("", ", CPU")
+        for way, peer in (("decoded", "Lance FTS"), ("by pages", "Lance FTS"), ("decoded", "indextables by pages"))
     ),
     *((f"aggregate: count, {search}", peer) for search in _SEARCHES for peer in _PEERS),
     *(
@@ -79,6 +105,7 @@ _FIGURES = [
         for peer in _PEERS
     ),
     ("cold-split: open and first search, 10 hits", None),
+    ("cold-split: the same, its index in the cache", None),
     ("cold-split: open and first count", None),
     ("cold-split: of it, open the table", None),
     ("cold-split: of it, open the split", None),
@@ -94,6 +121,20 @@ _FIGURES = [
     (
         "far-splits: search 4 small splits, each read 30 ms late (simulated)",
         "ours, as many at once as there are cores",
+    ),
+    ("cold-parts: a rare word in 2,000 rows, fetched", "indexes fetched whole"),
+    ("cold-parts: a rare word in 2,000 rows, first search", "indexes fetched whole"),
+    ("cold-parts: a phrase in 2,000 rows, fetched", "indexes fetched whole"),
+    ("cold-parts: a phrase in 2,000 rows, first search", "indexes fetched whole"),
+    ("cold-parts: an id in 2,000 rows, fetched", "indexes fetched whole"),
+    ("cold-parts: an id in 2,000 rows, first search", "indexes fetched whole"),
+    (
+        "cold-parts: a word in 2 of 4 splits of 400 rows, each read 30 ms late (simulated)",
+        "indexes fetched whole",
+    ),
+    (
+        "cold-parts: a word in 4 of 4 splits of 400 rows, each read 30 ms late (simulated)",
+        "indexes fetched whole",
     ),
     ("merge: 4 splits of 250 rows", "indexing the rows again"),
     ("merge: 4 splits of 250 rows, size", "indexing the rows again"),
@@ -134,7 +175,9 @@ def test_a_refresh_is_one_list_call(quick_run):
 
 def test_a_rare_term_is_sought_by_ranges_and_not_in_whole_splits(quick_run):
     _, report = quick_run
-    fetched = [figure for figure in report["figures"] if figure["name"].endswith("rows, fetched")]
+    fetched = [
+        figure for figure in report["figures"] if figure["name"].startswith("rare-term:") and figure["store_calls"]
+    ]
     assert len(fetched) == 2
     for figure in fetched:
         assert set(figure["store_calls"]) == {"get_ranges"}

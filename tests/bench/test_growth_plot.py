@@ -13,8 +13,8 @@ from bench import growth, plot
 
 _FIGURES = [
     Figure("commits: 12 through one handle", [3], [4], Goal()),
-    Figure("growth: list all files, 1000 files", [20], [], Goal()),
-    Figure("growth: list all files, 100000 files", [400], [20], Goal()),
+    Figure("growth: list all files by manifest, 1000 files", [20], [], Goal()),
+    Figure("growth: list all files by manifest, 100000 files", [400], [20], Goal()),
     Figure("growth: list one partition, 1000 files", [10], [], Goal()),
 ]
 
@@ -25,6 +25,7 @@ def test_the_curves_are_those_of_the_figures():
         growth.LIST_ALL: {1000: 20, 100000: 400},
         growth.LIST_PARTITION: {1000: 10},
         growth.WRITE_STATE: {},
+        growth.COMMIT: {},
     }
 
 
@@ -34,5 +35,10 @@ def test_a_drawing_is_labelled_and_repeatable(tmp_path):
     text = (tmp_path / "one.svg").read_text()
     assert text == (tmp_path / "two.svg").read_text()
     assert "<dc:date>" not in text
-    for label in (growth.LIST_ALL, growth.LIST_PARTITION, "files in the table", "milliseconds (median)"):
+    for label in (
+        growth.LIST_ALL,
+        growth.LIST_PARTITION,
+        "files in the table",
+        "milliseconds (median)",
+    ):
         assert label in text

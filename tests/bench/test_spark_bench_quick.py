@@ -12,7 +12,7 @@ from bench.__main__ import NAMES, _check_installed
 from tests.bench.bench_runs import check_figures, left_behind, run_bench
 
 from indextables.errors import ConfigError
-from indextables.spark.java_runtime import find_java
+from indextables.spark.jvm.java_runtime import find_java
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 # Not imported here: Lance warns of every fork from then on, and this process runs other tests, too.
@@ -20,6 +20,8 @@ _MISSING = [name for name in ("deltalake", "pyiceberg", "lance", "duckdb") if im
 if _MISSING:
     pytest.skip(f"the benchmarks need {_MISSING[0]}: install `indextables[bench]`", allow_module_level=True)
 
+
+pytestmark = pytest.mark.slow
 
 _PLAIN = "Spark, plain Parquet"
 _WHOLE = "ours, with the index"

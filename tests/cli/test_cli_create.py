@@ -102,7 +102,7 @@ def test_a_table_that_is_there_is_left_alone(invoke, tmp_path) -> None:
     assert invoke("create", tmp_path / "t", "--column", "a:int").exit_code == 0
     result = invoke("create", tmp_path / "t", "--column", "b:int")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "is there" in result.stderr
+    assert "existing table" in result.stderr
     again = invoke("create", tmp_path / "t", "--column", "a:int").stderr
     assert "there is one already" in again
     assert "hint: add rows to it with `indextables ingest`" in again

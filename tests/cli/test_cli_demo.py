@@ -35,7 +35,7 @@ class TestFinished:
         assert table.count("kestrelwing") == table.count("obsidianfox") == 10
         assert f"The table stays in {path}" in output.replace("\n", "")
         assert f"IndexTables: {NUM_ROWS:,} log rows of 5 days" in output
-        assert "2 of 10 splits of version 5" in output.replace("\n", " ")
+        assert "2 of 10 splits of version 5" in " ".join(output.split())
         assert len(table.state()["version"]) == 1
 
     def test_what_is_not_to_be_copied_fits_the_width(self, finished):
@@ -65,7 +65,7 @@ class TestFinished:
 @pytest.mark.slow
 def test_a_wrong_count_fails_the_demo(tmp_path):
     code = """
-from indextables.spark import demo
+from indextables.demo import stations as demo
 found = demo.needles
 def one_more(*arguments):
     return {name: needle._replace(num_rows=needle.num_rows + 1) for name, needle in found(*arguments).items()}
@@ -74,7 +74,7 @@ demo.run("table", num_rows=1000)
 """
     done = run_program([sys.executable, "-c", code], tmp_path)
     assert done.returncode == 1
-    assert "cannot finish the demo because hits of kestrelwing are `10` where `11` are right" in done.stderr
+    assert "cannot finish the demo because hits of kestrelwing are `10`, expected `11`" in done.stderr
 
 
 def test_what_is_there_already_is_left_alone(invoke, tmp_path):

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.ops.whole_tables import flip, make_table, the_split
+from tests.maintain.whole_tables import flip, make_table, the_split
 
 
 @pytest.fixture

@@ -80,13 +80,13 @@ def test_a_bad_file_leaves_the_table_as_it_was(invoke, target, tmp_path) -> None
     result = invoke("ingest", target, tmp_path / "a.csv", tmp_path / "b.csv")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines()[0] == (
-        f"error: cannot read line 3 of `{tmp_path / 'b.csv'}` because `x` in the column `id` is no `long`"
+        f"error: cannot read line 3 of `{tmp_path / 'b.csv'}` because `x` in the column `id` is not a `long`"
     )
     assert it.Table.open(target).version == 0
     assert splits(target) == []
     for policy, shown, expected in (
-        ("skip", "warning: 1 bad line left out\n", [1, 2]),
-        ("null", "warning: 1 value did not fit, and null instead\n", [1, 2, None]),
+        ("skip", "warning: 1 bad line skipped\n", [1, 2]),
+        ("null", "warning: 1 value did not fit, and became null\n", [1, 2, None]),
     ):
         result = invoke(
             "ingest", target, tmp_path / "a.csv", tmp_path / "b.csv", "--overwrite", "--on-bad-line", policy
@@ -101,7 +101,7 @@ def test_the_summary_of_a_log_says_what_was_dropped_or_changed(invoke, tmp_path)
     result = invoke("ingest", url, tmp_path / "app.log", "--create", "--format", "log")
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        "warning: 2 lines without text left out",
+        "warning: 2 lines without text skipped",
         "warning: 1 line held bytes that are not UTF-8, which are escaped, as in `\\xff`",
         "warning: 1 line had a date without a year, taken to be the last one before the file was written",
         "warning: 1 line had a date that does not exist, or a zone of unknown offset: `timestamp` is null there",
@@ -158,7 +158,7 @@ def test_what_a_new_table_would_have_got_is_not_lost_in_silence(invoke, target, 
     (tmp_path / "a.csv").write_text("id,note\n1,a\n")
     result = invoke("ingest", target, tmp_path / "a.csv", "--create", "--index", "note=string")
     assert result.exit_code == 0
-    assert result.stderr.startswith("warning: the table is there already: --column,")
+    assert result.stderr.startswith("warning: the table exists already: --column,")
 
 
 def test_people_are_told_that_words_cannot_be_searched(invoke, tmp_path) -> None:
@@ -170,7 +170,7 @@ def test_people_are_told_that_words_cannot_be_searched(invoke, tmp_path) -> None
 
 
 def test_a_table_is_made_only_for_a_file_that_begins_well(invoke, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("indextables.ops.csv_rows._BLOCK_BYTES", 12)
+    monkeypatch.setattr("indextables.ingest.csv_rows._BLOCK_BYTES", 12)
     (tmp_path / "bad.csv").write_text("id\n1\n2,2\n")
     (tmp_path / "later.csv").write_text("id\n1\n2\n3\n4\n5,5\n")
     result = invoke("ingest", tmp_path / "t", tmp_path / "bad.csv", "--create")
@@ -178,7 +178,7 @@ def test_a_table_is_made_only_for_a_file_that_begins_well(invoke, tmp_path, monk
     assert not os.path.exists(tmp_path / "t")
     result = invoke("ingest", tmp_path / "t", tmp_path / "later.csv", "--create")
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[0] == f"warning: the table `{tmp_path / 't'}` is there, and empty"
+    assert result.stderr.splitlines()[0] == f"warning: the table `{tmp_path / 't'}` exists, and is empty"
     assert it.Table.open(tmp_path / "t").version == 0
     (tmp_path / "many.csv").write_text("id\n" + "1\n" * 100)
     assert invoke("ingest", tmp_path / "u", tmp_path / "many.csv", "--create").exit_code == 0
@@ -226,7 +226,7 @@ def test_a_table_that_is_not_there(invoke, tmp_path) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
     result = invoke("ingest", tmp_path / "t", tmp_path / "a.csv")
     assert result.exit_code == 1
-    assert "hint: make it with `--create`" in result.stderr
+    assert "hint: create it with `--create`" in result.stderr
     assert not os.path.exists(tmp_path / "t")
 
 

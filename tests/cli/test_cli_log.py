@@ -8,7 +8,7 @@ import re
 
 import pyarrow as pa
 import pytest
-from tests.ops.checkpoint_files import damage_state
+from tests.maintain.checkpoint_files import damage_state
 
 import indextables as it
 
@@ -89,7 +89,7 @@ def test_the_newest_checkpoint_and_what_follows(invoke, url, new_add):
         *[("5", "commit_info"), ("5", "add")],
     ]
     assert last == (
-        f"version 4 stands in the checkpoint _transaction_log/state-v{4:020d}/_manifest.avro; "
+        f"version 4 is in the checkpoint _transaction_log/state-v{4:020d}/_manifest.avro; "
         "--all shows every version file instead"
     )
 
@@ -119,7 +119,7 @@ def test_a_state_that_cannot_be_read_leaves_the_version_files(invoke, url):
     result = invoke("log", url)
     assert result.exit_code == 0
     assert result.stdout == invoke("log", url, "--all").stdout
-    assert result.stderr.startswith("warning: passing over the state of version 4")
+    assert result.stderr.startswith("warning: skipping the state of version 4")
 
 
 def test_one_version_or_all_of_them(invoke, url):

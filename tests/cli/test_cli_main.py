@@ -39,6 +39,7 @@ def test_version(run):
     assert (result.returncode, result.stdout) == (0, f"indextables, version {it.__version__}\n")
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("arguments", [["nope"], ["files"], ["files", "--nope", "t"], ["files", "a", "b"], []])
 def test_wrong_usage_exits_with_2(run, arguments):
     result = run(*arguments)
@@ -46,6 +47,7 @@ def test_wrong_usage_exits_with_2(run, arguments):
     assert "Usage: indextables" in result.stderr
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("json_flag", [[], ["--json"]])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_table_that_is_not_there(run, tmp_path, command, json_flag):
@@ -131,6 +133,7 @@ def test_an_option_given_twice(invoke, url):
     assert invoke("-o", "checkpoint.interval=5", "-o", "checkpoint.interval=5", "files", url).exit_code == 0
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("json_flag", [[], ["--json"]])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_closed_pipe_is_silent(script, url, command, json_flag):
@@ -145,6 +148,7 @@ def test_a_closed_pipe_is_silent(script, url, command, json_flag):
     assert (result.returncode, result.stderr) == (1, b"")
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("json_flag", [[], ["--json"]])
 def test_a_pipe_that_closes_after_the_first_line(script, tmp_path, new_add, json_flag):
     table = it.Table.create(tmp_path, pa.schema([("a", pa.string())]))
@@ -158,6 +162,7 @@ def test_a_pipe_that_closes_after_the_first_line(script, tmp_path, new_add, json
     assert process.returncode == 1
 
 
+@pytest.mark.one_case
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("json_flag", [[], ["--json"]])
 @pytest.mark.parametrize("command", COMMANDS)
@@ -180,6 +185,7 @@ def test_ctrl_c_exits_with_130(script, tmp_path):
     assert b"Traceback" not in errors
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("command", COMMANDS)
 def test_json_of_the_script_is_lines_of_json_and_nothing_else(run, url, command):
     result = run(command, url, "--json", FORCE_COLOR="1", COLUMNS="20", PYTHONIOENCODING="ascii", LC_ALL="C")
@@ -197,6 +203,7 @@ def test_odd_paths_survive_the_script(run, url, odd_path):
     assert r"gr\xf6\xdfe=a%3Db%25" in ascii_only.stdout
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_colours_and_no_markup_outside_a_terminal(run, url, command):
     result = run(command, url, FORCE_COLOR="1", TTY_COMPATIBLE="1", TERM="xterm-256color")
@@ -204,6 +211,7 @@ def test_no_colours_and_no_markup_outside_a_terminal(run, url, command):
     assert "\x1b" not in result.stdout
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("width", [35, 60, 90, 300])
 def test_a_terminal_gets_colours_and_nothing_is_cut(script, tmp_path, new_add, width):
     path = "".join(chr(ord("a") + number % 26) for number in range(150)) + ".split"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import indextables as it
-from indextables.ops.workers import InlineWorkers, working_with
-from indextables.store.disk import Disk
+from indextables.maintain.workers import InlineWorkers, working_with
+from indextables.store.local.disk import Disk
 
 OLD = (1_000_000_000, 1_000_000_000)
 
@@ -107,6 +107,6 @@ def test_a_table_that_is_not_there_is_an_error(invoke, tmp_path):
 
 
 def test_the_help_has_examples(invoke):
-    text = invoke("purge", "--help").stdout
+    text = " ".join(invoke("purge", "--help").stdout.split())
     assert "indextables purge /data/logs --dry-run" in text
-    assert "can then no longer be read" in text
+    assert "are not readable afterwards" in text

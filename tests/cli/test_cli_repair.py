@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.ops.whole_tables import make_table, sorted_rows, the_split
+from tests.maintain.whole_tables import make_table, sorted_rows, the_split
 
 import indextables as it
 
@@ -50,7 +50,7 @@ def test_a_lost_log(invoke, table) -> None:
     result = invoke("repair", table.url)
     assert result.exit_code == 0
     assert "status      REBUILT\n" in result.stdout
-    assert "may be back" in result.stderr
+    assert "may reappear" in result.stderr
     assert sorted_rows(it.Table.open(table.url)) == expected
 
 

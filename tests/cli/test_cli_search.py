@@ -104,6 +104,20 @@ def test_json_is_a_row_an_object_and_nothing_else(ask, logs) -> None:
     assert counted.stderr.startswith("1 of 30 hits in ")
 
 
+def test_explain_shows_stages_and_no_rows(ask, logs) -> None:
+    result = ask("search", logs, "timeout AND level:ERROR", "--explain")
+    head, *lines = result.stdout.splitlines()
+    assert head.split() == ["stage", "splits", "left", "out", "cached", "requests", "bytes", "rows", "ms"]
+    assert [line.split()[0] for line in lines] == [
+        *("partitions", "statistics", "footers", "filters", "index", "search", "rows", "total"),
+    ]
+    assert "login" not in result.stdout
+    stages = objects(ask("search", logs, "timeout", "--where", "id < 5", "--explain", "--json"))
+    assert stages[-1]["stage"] == "total"
+    assert stages[-1]["rows"] == 2
+    assert set(stages[0]) == {*("stage", "splits", "left_out", "cached", "requests", "bytes", "rows", "milliseconds")}
+
+
 def test_columns_order_score_and_snippet(ask, logs) -> None:
     ordered = ["--columns", "id, level", "--order-by", "id", "--desc", "--limit", 2]
     found = objects(ask("search", logs, "timeout", *ordered, "--json"))

@@ -10,7 +10,7 @@ import pytest
 from tests.spark_runs import needs_spark, run_program
 
 import indextables as it
-from indextables.ops import merge_jobs
+from indextables.maintain.merge import merge_jobs
 
 
 def test_people_see_a_line_per_fact(invoke, url):
@@ -77,7 +77,7 @@ def test_control_characters_drive_no_terminal(invoke, url):
 def test_commands_without_a_table(invoke, tmp_path):
     result = invoke("-o", f"cache.disk.path={tmp_path}", "sql", "FLUSH INDEXTABLES SEARCHER CACHE", "--json")
     assert result.exit_code == 0, result.stderr
-    assert [json.loads(line)["cache_type"] for line in result.stdout.splitlines()] == ["searchers", "indexes"]
+    assert [json.loads(line)["cache_type"] for line in result.stdout.splitlines()] == ["searchers", "indexes", "rows"]
     merge_jobs._jobs.forget()
     result = invoke("sql", "DESCRIBE INDEXTABLES MERGE JOBS")
     assert (result.exit_code, result.stdout.split()[:3]) == (0, ["job_id", "table_path", "status"])
@@ -94,7 +94,7 @@ def test_what_is_wrong_points_at_the_word(invoke, url):
     result = invoke("sql", f"CHECKPOINT INDEXTABLES '{url}' NOW")
     assert (result.exit_code, result.stdout) == (1, "")
     error, statement, caret = result.stderr.splitlines()[:3]
-    assert error.startswith("error: cannot read the statement because `NOW` stands where the end belongs, at line 1")
+    assert error.startswith("error: cannot read the statement because `NOW` is found where the end is expected")
     assert statement[caret.index("^") :] == "NOW"
     assert "hint: it is written `CHECKPOINT INDEXTABLES t`" in result.stderr
 

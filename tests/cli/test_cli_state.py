@@ -7,7 +7,7 @@ import shutil
 
 import pyarrow as pa
 import pytest
-from tests.ops.checkpoint_files import damage_state
+from tests.maintain.checkpoint_files import damage_state
 
 import indextables as it
 
@@ -86,7 +86,7 @@ def test_a_damaged_state_is_told_and_no_failure(invoke, url):
     result = invoke("state", url)
     assert result.exit_code == 0
     assert facts(result.stdout)["status"].strip() == "the state of version 4 is damaged and passed over"
-    assert result.stderr.startswith("warning: passing over the state of version 4: cannot read ")
+    assert result.stderr.startswith("warning: skipping the state of version 4: cannot read ")
     assert len(result.stderr.splitlines()) == 1
 
 

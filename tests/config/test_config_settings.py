@@ -32,6 +32,7 @@ DEFAULTS: dict[str, object] = {
     "transaction.cache.expirationSeconds": 300,
     "transaction.compression.enabled": True,
     "transaction.retry.maxAttempts": 10,
+    "transaction.retry.timeoutSeconds": 600,
     "transaction.retry.baseDelayMs": 100,
     "transaction.retry.maxDelayMs": 5000,
     "state.retry.maxAttempts": 10,
@@ -42,6 +43,7 @@ DEFAULTS: dict[str, object] = {
     "state.compressionLevel": 3,
     "state.entriesPerManifest": 50000,
     "state.read.parallelism": 8,
+    "state.read.maxFiles": 200_000,
     "state.schema.renormalizeThreshold": 5,
     "state.compaction.tombstoneThreshold": 0.10,
     "state.compaction.maxManifests": 20,
@@ -86,6 +88,12 @@ DEFAULTS: dict[str, object] = {
     "search.driver.maxRows": 10_000,
     "search.driver.maxSplits": 64,
     "search.driver.maxFetch": 256 << 20,
+    "search.combined": "off",
+    "score.scope": "split",
+    "search.answers.maxSize": 0,
+    "search.cold": "partial",
+    "search.cold.gap": 64 << 10,
+    "search.rows": "decoded",
     "cache.disk.enabled": True,
     "cache.disk.path": None,
     "cache.disk.maxSize": 10 << 30,
@@ -132,7 +140,7 @@ DEFAULTS: dict[str, object] = {
     "store.retry.maxDelayMs": 15000,
     "store.retry.maxAttempts": 10,
     "store.retry.timeoutSeconds": 180,
-    "store.parallelism": 16,
+    "store.parallelism": 32,
 }
 
 every_setting = pytest.mark.parametrize("setting", settings.ALL, ids=lambda setting: setting.key)

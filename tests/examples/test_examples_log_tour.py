@@ -64,6 +64,7 @@ def test_the_commands_it_recommends_work(finished):
         assert result.stdout
 
 
+@pytest.mark.slow
 def test_it_removes_an_earlier_tour_and_takes_a_default_place(tmp_path):
     for _ in range(2):
         assert tour(cwd=tmp_path).returncode == 0

@@ -24,12 +24,12 @@ def test_the_tour(tmp_path) -> None:
     lines = done.stdout.splitlines()
     assert lines == [
         "written: 60 splits, 12 timeouts",
-        "a merge would make 3 splits of 60",
+        "a merge would write 3 splits from 60",
         "merged: 3 splits, 12 timeouts",
         "dropped 2 partitions by mistake: 20 rows are left",
         "restored version 21: 60 rows",
         "error: day=mon/splits: it is missing",
-        "repaired: 2 of 3 splits are whole",
+        "repaired: 2 of 3 splits are undamaged",
         "mended: 2 splits, 40 rows, 0 problems",
         "purged: 60 files; 8 timeouts are still found",
     ]

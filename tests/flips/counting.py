@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from unittest import mock
 
 from tests.flips.flipping import Flip, Region, flipped, flips_of, regions_of, toggle
 from tests.flips.reading import OF_LOG, OF_SPLITS, Answers, ask
 from tests.flips.tables import KINDS, LONG, build
 
 import indextables as it
-from indextables.ops.fsck import fsck
+from indextables.maintain.fsck.fsck import fsck
+from indextables.split.index.cache_entries import PARTIAL
+from indextables.split.partial import packing
+from indextables.split.search import cold_indexes
 
 _LOG = "_transaction_log/"
+_MOST_READS = 10_000
 
 
 class Report:
@@ -24,6 +31,7 @@ class Report:
         self.num_flips = 0
         self.right: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
+        self.mended: Counter[str] = Counter()
         self.wrong: list[str] = []
 
     def note(self, flip: Flip, found: Answers, right: Answers) -> None:
@@ -41,6 +49,7 @@ class Report:
         self.num_flips += other.num_flips
         self.right += other.right
         self.refused += other.refused
+        self.mended += other.mended
         self.wrong += other.wrong
 
 
@@ -53,11 +62,12 @@ def flip_log(home: Path, kind: str, *, most: int, truncated: bool = False) -> Re
     return _flip_all(place, regions, lambda: ask(place, ways), most)
 
 
-def flip_split(home: Path, *, most: int) -> Report:
-    """Flip bits of every part of the longest split."""
+def flip_split(home: Path, *, most: int, only: str = "") -> Report:
+    """Flip bits of every part of the longest split, or of those whose names start so."""
     place = home / "split"
     build(place, "avro", longest=LONG)
-    return _flip_all(place, longest_split(place), lambda: ask(place, OF_SPLITS), most)
+    regions = [region for region in longest_split(place) if region.name.startswith(only)]
+    return _flip_all(place, regions, lambda: ask(place, OF_SPLITS), most)
 
 
 def flip_cache(home: Path, *, most: int) -> Report:
@@ -66,6 +76,7 @@ def flip_cache(home: Path, *, most: int) -> Report:
     build(place, "avro", longest=LONG)
     ways = (*OF_SPLITS, "files")
     right = ask(place, ways, cache=warm)
+    _make_row_copies(place, warm)
     report = Report()
     for region in largest_of_each(regions_of(warm)):
         for flip in flips_of(region, most=most):
@@ -73,8 +84,38 @@ def flip_cache(home: Path, *, most: int) -> Report:
             toggle(spoilt, flip)
             damaged = (spoilt / region.path).read_bytes()
             report.note(flip, ask(place, ways, cache=spoilt), right)
-            if (spoilt / region.path).read_bytes() == damaged:
+            if (spoilt / region.path).exists() and (spoilt / region.path).read_bytes() == damaged:
                 report.wrong.append(f"nothing noticed {flip}")
+            shutil.rmtree(spoilt)
+    return report
+
+
+def _make_row_copies(place: Path, cache: Path) -> None:
+    """Read the rows of all splits so often that decoded copies of them pay."""
+    for _ in range(_MOST_READS):
+        ask(place, ("predicate", "search"), cache=cache)
+        if len(list(cache.rglob("*.rows"))) > 1:
+            return
+    raise AssertionError("no search made row copies")
+
+
+def flip_parts(home: Path, *, most: int) -> Report:
+    """Flip bits of the sparse files and maps that the local cache keeps of partly fetched indexes.
+
+    A bit in a place that was not fetched changes nothing. `mended` counts the files that were made right again.
+    """
+    place, warm, spoilt = home / "parts", home / "warm", home / "spoilt"
+    build(place, "avro", longest=LONG)
+    right = ask(place, OF_SPLITS, cache=warm)
+    report = Report()
+    regions = [region for region in regions_of(warm) if region.path.startswith(PARTIAL)]
+    for region in largest_of_each(regions):
+        for flip in flips_of(region, most=most):
+            subprocess.run(["cp", "-r", "--sparse=always", str(warm), str(spoilt)], check=True)
+            toggle(spoilt, flip)
+            damaged = (spoilt / region.path).read_bytes()
+            report.note(flip, ask(place, OF_SPLITS, cache=spoilt), right)
+            report.mended[region.name] += (spoilt / region.path).read_bytes() != damaged
             shutil.rmtree(spoilt)
     return report
 
@@ -112,7 +153,20 @@ def flip_everything(home: Path, *, most: int, say: Callable[[str], None]) -> Rep
     report.add(flip_under_fsck(home, most=most))
     say("cache")
     report.add(flip_cache(home, most=most))
+    with in_parts():
+        say("split, in parts")
+        report.add(flip_split(home / "in-parts", most=most, only="split index"))
+        say("cache, in parts")
+        report.add(flip_parts(home / "in-parts", most=most))
     return report
+
+
+@contextlib.contextmanager
+def in_parts() -> Iterator[None]:
+    """Fetch the small indexes of these tables in parts, in pieces so small that every index has many."""
+    small = mock.patch.multiple(packing, _SMALL_PIECE=512, _LARGE_PIECE=1_024)
+    with small, mock.patch.object(cold_indexes, "SMALL_INDEX_BYTES", 0):
+        yield
 
 
 def longest_split(place: Path) -> list[Region]:

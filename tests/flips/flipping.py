@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from indextables.config import Config
 from indextables.protocol.thrift import read_struct
-from indextables.split.layout import MAGIC, SEAL_BYTES, Directory
+from indextables.split.format.layout import MAGIC, SEAL_BYTES, Directory
 from indextables.split.split_file import SplitFile
 from indextables.store import open_store
 
@@ -42,9 +42,14 @@ class Flip(NamedTuple):
 
 
 def regions_of(root: Path) -> list[Region]:
-    """The regions of all files below a directory: those of splits by their layout, those of other files whole."""
+    """The regions of all files below a directory: those of splits by their layout, those of other files whole.
+
+    Counts of decoding are left out: they are sizes of files, and their bytes say nothing.
+    """
     found: list[Region] = []
     for path in sorted(path for path in root.rglob("*") if path.is_file() and path.stat().st_size):
+        if path.suffix == ".spent":
+            continue
         relative = path.relative_to(root).as_posix()
         if path.suffix == ".split":
             found += _split_regions(root, relative)
@@ -96,6 +101,8 @@ def _kind(path: str) -> str:
         ("checkpoint", ".checkpoint" in name or "sidecar" in path),
         ("version", name.endswith(".json") and name[:20].isdigit()),
         ("index file", "/files/" in path),
+        ("row copy", name.endswith(".rows")),
+        ("note of a row copy", name.endswith(".note")),
     ):
         if is_one:
             return f"{kind} {name.rpartition('.')[2]}" if kind == "index file" else kind
@@ -122,7 +129,7 @@ def _marks(directory: Directory, data: bytes) -> Iterator[tuple[int, str]]:
     """Where each part of a split starts, up to the page indexes, which stand before the footer."""
     yield 0, "magic"
     place, number = len(MAGIC), 0
-    while place < directory.members[0].offset:
+    while place < directory.index_range[0]:
         header, end = read_struct(memoryview(data), place)
         if number % _PAGES == 0:
             yield place, "page header"
@@ -130,6 +137,10 @@ def _marks(directory: Directory, data: bytes) -> Iterator[tuple[int, str]]:
         place, number = end + header[_STORED_BYTES], number + 1
     for member in directory.members:
         yield member.offset, f"index {member.name.rpartition('.')[2]}"
+    if directory.pieces is not None:
+        yield directory.pieces.offset, "index pieces"
+        yield directory.pieces.tails_offset, "index tails"
+        yield directory.pieces.table.offset, "index piece table"
     if directory.fine_filter is not None:
         yield directory.fine_filter.offset, "fine filter"
     yield directory.footer_start_offset, "seal"

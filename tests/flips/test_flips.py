@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.flips import counting
 from tests.flips.tables import KINDS
 
-from indextables.split import index_cache
+from indextables.split.index import index_cache
+from indextables.split.partial.sparse_cache import SparseEntry
 
-_ALWAYS_NOTICED = ("rows", "seal", "page table", "term filter", "page indexes", "footer", "trailer", "index term")
+_INDEX = ("index tails", "index piece table")
+_ALWAYS_NOTICED = ("rows", "seal", "page table", "term filter", "page indexes", "footer", "trailer", *_INDEX)
 
 
 @pytest.fixture
@@ -37,7 +41,26 @@ def test_flips_in_the_cache(tmp_path, most) -> None:
     report = counting.flip_cache(tmp_path, most=most)
     assert report.wrong == []
     assert report.refused.total() == 0
-    assert {"index record", "index file term", "decoded manifest"} <= set(report.right)
+    made_again = {"index record", "index file term", "decoded manifest", "row copy", "note of a row copy"}
+    assert made_again <= set(report.right)
+
+
+def test_flips_in_a_split_that_is_fetched_in_parts(tmp_path, most) -> None:
+    with counting.in_parts():
+        report = counting.flip_split(tmp_path, most=4 * most, only="split index")
+    assert report.wrong == []
+    assert all(report.refused[f"split {name}"] for name in _INDEX)
+    assert report.refused["split index pieces"] > 0
+    assert report.right["split index pieces"] > 0  # no search needs that piece
+
+
+def test_flips_in_partly_fetched_indexes(tmp_path, most) -> None:
+    with counting.in_parts():
+        report = counting.flip_parts(tmp_path, most=2 * most)
+    assert report.wrong == []
+    assert report.refused.total() == 0
+    assert report.mended["index record"] > 0
+    assert sum(report.mended[f"index file {kind}"] for kind in ("term", "idx", "pos")) > 0
 
 
 def test_fsck_finds_every_flip(tmp_path, most) -> None:
@@ -51,3 +74,16 @@ def test_wrong_answers_are_noticed(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(index_cache, "_checksum", lambda path: "")
     report = counting.flip_cache(tmp_path, most=3)
     assert [wrong for wrong in report.wrong if wrong.startswith(("search", "aggregate"))]
+
+
+def test_wrong_answers_in_parts_are_noticed(tmp_path, monkeypatch) -> None:
+    """Without a comparison of each piece there are wrong answers, and the count shows them."""
+
+    def trust(entry: SparseEntry, pieces: Sequence[int]) -> None:
+        for piece in pieces:
+            entry._trusted[piece] = 1
+
+    monkeypatch.setattr(SparseEntry, "_compare", trust)
+    with counting.in_parts():
+        report = counting.flip_parts(tmp_path, most=6)
+    assert report.wrong

@@ -22,29 +22,34 @@ from tests.protocol.test_state_manifest import KEY as STATE_KEY
 from tests.protocol.test_state_manifest import STATE, foreign_avro, foreign_record
 
 from indextables.errors import CheckpointCorruptionError, CorruptLogError, ProtocolError, SchemaError
-from indextables.protocol import avro_container, compression, varints
-from indextables.protocol.doc_mapping import canonical_json
-from indextables.protocol.file_entry import FILE_ENTRY_SCHEMA, encode_manifest, manifest_name
-from indextables.protocol.json_checkpoint import (
+from indextables.protocol import compression, varints
+from indextables.protocol.avro import avro_container
+from indextables.protocol.avro.file_entry import FILE_ENTRY_SCHEMA, encode_manifest, manifest_name
+from indextables.protocol.avro.state_manifest import encode_state_manifest, resolve_manifest_path, with_relative_paths
+from indextables.protocol.checkpoint.json_checkpoint import (
     JsonParts,
     decode_json_checkpoint,
     encode_json_checkpoint,
     join_json_parts,
     json_checkpoint_key,
 )
-from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint, encode_last_checkpoint
-from indextables.protocol.parquet_checkpoint import (
+from indextables.protocol.checkpoint.last_checkpoint import (
+    LastCheckpoint,
+    decode_last_checkpoint,
+    encode_last_checkpoint,
+)
+from indextables.protocol.checkpoint.parquet_checkpoint import (
     decode_parquet_checkpoint,
     decode_parquet_sidecar,
     encode_parquet_checkpoint,
     parquet_checkpoint_key,
     parquet_sidecar_key,
 )
+from indextables.protocol.doc_mapping import canonical_json
 from indextables.protocol.schema import schema_from_json
-from indextables.protocol.state_manifest import encode_state_manifest, resolve_manifest_path, with_relative_paths
-from indextables.protocol.version_file import decode_version, encode_version, mark_of, peek_mark
-from indextables.scratch import directory_until_exit
-from indextables.state import guarded
+from indextables.protocol.version_file import decode_version, encode_version, identity_of, peek_mark
+from indextables.runtime.scratch import directory_until_exit
+from indextables.state import sandbox
 
 SECONDS = 20.0
 CODECS = ("zstd", "snappy", "none")
@@ -119,7 +124,7 @@ def use_version(data: bytes) -> None:
     for action in actions:
         need(is_inside(getattr(action, "path", "x")), "a path leaves the table")
     need(decode_version(encode_version(actions, compress=True), 1, TABLE) == actions, "it reads back otherwise")
-    need(peek_mark(data, 1, TABLE) == mark_of(1, actions), "its first line says something else")
+    need(peek_mark(data, 1, TABLE) == identity_of(1, actions), "its first line says something else")
     try:
         whole = gzip.decompress(data) == version_text(WHOLE_VERSION)
     except (OSError, EOFError, zlib.error):
@@ -253,7 +258,7 @@ def state_bytes(rng: random.Random) -> bytes:
 
 def use_state(data: bytes) -> None:
     """A state of ours: whatever was changed, its marks or its hash give it away."""
-    state = guarded.read_state_manifest(data, STATE_KEY, timeout_seconds=SECONDS)
+    state = sandbox.read_state_manifest(data, STATE_KEY, timeout_seconds=SECONDS)
     need(state == STATE, "damage to a state of ours is not noticed")
 
 
@@ -284,7 +289,7 @@ def reframed(rng: random.Random, data: bytes) -> bytes:
 
 
 def use_foreign_state(data: bytes) -> None:
-    state = with_relative_paths(guarded.read_state_manifest(data, STATE_KEY, timeout_seconds=SECONDS), TABLE)
+    state = with_relative_paths(sandbox.read_state_manifest(data, STATE_KEY, timeout_seconds=SECONDS), TABLE)
     for info in state.manifests:
         key = resolve_manifest_path(info.path, state.state_version)
         need(key.startswith("_transaction_log/") and ".." not in key.split("/"), "a manifest lies outside of the log")
@@ -304,7 +309,7 @@ def read_manifest(data: bytes, key: str, seconds: float = SECONDS) -> pa.Table:
     path = os.path.join(directory(), "manifest.avro")
     with open(path, "wb") as file:
         file.write(data)
-    return guarded.read_manifest(path, key, timeout_seconds=seconds)
+    return sandbox.read_manifest(path, key, timeout_seconds=seconds)
 
 
 def manifest_bytes(rng: random.Random) -> bytes:

@@ -21,17 +21,17 @@ from tests.split.split_examples import FILES, KEY, open_split, read_rows, small_
 from indextables.config import Config
 from indextables.errors import CorruptSplitError, IndexTablesError, QueryError
 from indextables.protocol.thrift import read_list_spans, read_struct
-from indextables.scratch import directory_until_exit
-from indextables.split import layout
-from indextables.split.fields import FieldMap, map_fields
-from indextables.split.index_cache import IndexCache
-from indextables.split.indexing import IndexBuilder
-from indextables.split.page_table import PageTable
+from indextables.runtime.scratch import directory_until_exit
+from indextables.split.format import layout
+from indextables.split.format.page_table import PageTable
+from indextables.split.index.builder import IndexBuilder
+from indextables.split.index.fields import FieldMap, map_fields
+from indextables.split.index.index_cache import IndexCache
+from indextables.split.index.term_filter import ROUGH, TermFilter, TermFilterBuilder
 from indextables.split.query import parse_query
 from indextables.split.reindexing import HEAP_BYTES, engine
-from indextables.split.searcher import SplitSearcher
+from indextables.split.search.searcher import SplitSearcher
 from indextables.split.split_file import FinishedSplit, SplitFile, SplitFileWriter
-from indextables.split.term_filter import ROUGH, TermFilter, TermFilterBuilder
 
 ROWS = pa.table(
     {
@@ -192,7 +192,7 @@ def pages_bytes(rng: random.Random) -> bytes:
     directory = json.loads(json.dumps(example().directory))
     table_start = directory["page_table"]["offset"]
     table_length = directory["page_table"]["pieces"][0]["length"]
-    damage_part(rng, data, 4, directory["members"][0]["offset"])
+    damage_part(rng, data, 4, directory["pieces"]["offset"])
     words = _page_checksums(data, table_start, table_length)
     data[table_start : table_start + table_length] = words
     return forge(data, directory)

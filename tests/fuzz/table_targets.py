@@ -15,7 +15,7 @@ from tests.fuzz.mutate import FRAGMENTS, damage_bytes
 
 import indextables as it
 from indextables.errors import IndexTablesError
-from indextables.scratch import directory_until_exit
+from indextables.runtime.scratch import directory_until_exit
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
 

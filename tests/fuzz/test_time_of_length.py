@@ -13,10 +13,10 @@ from indextables.commands import parse_command
 from indextables.config import Config
 from indextables.errors import IndexTablesError
 from indextables.predicate import bind, parse_predicate, to_arrow
-from indextables.split.fields import map_fields
+from indextables.split.index.fields import map_fields
 from indextables.split.query import parse_query
 from indextables.split.query.parse import _parse
-from indextables.split.row_matcher import RowMatcher
+from indextables.split.search.row_matcher import RowMatcher
 
 SCHEMA = pa.schema(
     [
@@ -166,6 +166,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize(
     ("run", "make"), [pytest.param(run, make, id=f"{kind}: {name}") for run, kind, name, make in CASES]
 )

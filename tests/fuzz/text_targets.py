@@ -16,18 +16,17 @@ from tests.fuzz.mutate import change_json, change_words, damage_bytes, json_text
 from indextables.commands.parse import parse_command
 from indextables.config import Config, settings
 from indextables.errors import ConfigError, QueryError
-from indextables.ops.log_lines import parse_line
+from indextables.ingest.log_lines import parse_line
+from indextables.location import parse_location, redact
 from indextables.predicate import bind, parse_predicate, to_arrow
 from indextables.protocol.paths import escape_partition_value, normalize_path, unescape_partition_value
-from indextables.scratch import directory_until_exit
-from indextables.split.index_cache import IndexCache
+from indextables.runtime.scratch import directory_until_exit
+from indextables.split.index.index_cache import IndexCache
 from indextables.split.query import parse_query
-from indextables.split.searcher import SplitSearcher
+from indextables.split.search.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
 from indextables.split.writer import SplitWriter
 from indextables.store import open_store
-from indextables.store.redact import redact
-from indextables.store.url import parse_location
 
 
 def words_of(text: str) -> list[str]:
@@ -216,7 +215,7 @@ def offset_bytes(rng: random.Random) -> bytes:
 
 
 def use_offset(data: bytes) -> None:
-    from indextables.spark.stream_offset import StreamOffset
+    from indextables.spark.source.stream_reader import StreamOffset
 
     try:
         offset = json.loads(data)

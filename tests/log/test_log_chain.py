@@ -9,15 +9,15 @@ from tests.simulator.memory import DictStore
 
 import indextables as it
 from indextables.errors import CorruptLogError, IndexTablesError
-from indextables.log.pools import InlinePools
-from indextables.ops.added_rows import AddedRows, Limit, Position
-from indextables.ops.fsck import fsck
-from indextables.ops.last_readable import last_readable
+from indextables.maintain.fsck.fsck import fsck
+from indextables.maintain.fsck.last_readable import last_readable
 from indextables.protocol.actions import CommitInfo, Metadata, Protocol
+from indextables.protocol.avro.state_manifest import decode_state_manifest, encode_state_manifest
 from indextables.protocol.features import PARQUET_SPLITS
 from indextables.protocol.names import state_keys, version_key
-from indextables.protocol.state_manifest import decode_state_manifest, encode_state_manifest
 from indextables.protocol.version_file import decode_version, encode_version
+from indextables.runtime.pools import InlinePools
+from indextables.scan.added_rows import AddedRows, Limit, Position
 
 URL = "memory://chain/table"
 NUM_VERSIONS = 6

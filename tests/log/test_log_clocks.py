@@ -12,11 +12,11 @@ from tests.conftest import SCHEMA, make_add
 import indextables as it
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
-from indextables.log.pools import InlinePools
 from indextables.log.store_clock import PROBE_PREFIX, StoreClock
-from indextables.ops.fsck import fsck
+from indextables.maintain.fsck.fsck import fsck
 from indextables.protocol.names import version_key
 from indextables.protocol.version_file import commit_info, decode_version, encode_version
+from indextables.runtime.pools import InlinePools
 from indextables.store import open_store
 
 MINUTE_MS = 60_000

@@ -9,6 +9,7 @@ import os
 import pyarrow as pa
 import pytest
 from tests.conftest import SCHEMA, live_paths, make_add
+from tests.doubles.faulty_store import Call, Fault, FaultyStore, SharedFate
 
 import indextables as it
 from indextables.config import Config
@@ -24,9 +25,8 @@ from indextables.protocol.actions import Add, CommitInfo, Metadata, Remove
 from indextables.protocol.doc_mapping import doc_mapping_hash
 from indextables.protocol.names import version_key
 from indextables.store import open_store, parse_location
-from indextables.store.disk import Disk
-from indextables.store.faulty import Call, Fault, FaultyStore, SharedFate
-from indextables.store.local import LocalStore
+from indextables.store.local.disk import Disk
+from indextables.store.local.store import LocalStore
 
 UNCLEAR = [Fault.ANSWER_LOST, Fault.RETRIED, Fault.DELAYED, Fault.FALSE_CONFLICT, Fault.DROPPED, Fault.UNAVAILABLE]
 
@@ -216,7 +216,7 @@ def test_concurrent_changes_of_other_properties_are_merged(log) -> None:
 @pytest.mark.parametrize(("theirs", "ours"), [("2", "3"), ("2", None), (None, "3")])
 def test_concurrent_changes_of_one_property_conflict(log, theirs, ours) -> None:
     log.set_properties({"a": "1"})
-    with pytest.raises(CommitConflictError, match="another writer has changed the property `a` meanwhile"):
+    with pytest.raises(CommitConflictError, match="another writer has changed the property `a` concurrently"):
         _set_while_another_sets(log, {"a": theirs}, {"a": ours, "b": "x"})
     assert other(log).metadata().configuration == ({} if theirs is None else {"a": theirs})
 
@@ -365,7 +365,7 @@ def test_an_absolute_path_inside_is_written_relative(log) -> None:
 
 
 def test_nothing_to_replace_is_an_error(log) -> None:
-    with pytest.raises(ConfigError, match="no file to be replaced"):
+    with pytest.raises(ConfigError, match="no file to replace is given"):
         log.replace_files([], [make_add("a.split")])
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from tests.conftest import SCHEMA, make_add
+from tests.doubles.faulty_store import Call, Fault, FaultyStore
 from tests.simulator.memory import DictStore
 
 import indextables as it
 from indextables.errors import CommitStateUnknownError, RetentionError
-from indextables.log.pools import InlinePools
 from indextables.protocol.names import version_key
-from indextables.store.faulty import Call, Fault, FaultyStore
+from indextables.runtime.pools import InlinePools
 
 URL = "memory://ghosts/table"
 

@@ -8,7 +8,7 @@ from tests.conftest import make_add
 
 import indextables as it
 from indextables.errors import CommitConflictError, ConfigError, CorruptLogError, RetentionError
-from indextables.log.restoring import MoveHorizon, Restore
+from indextables.log.commit.operations import MoveHorizon, Restore
 from indextables.protocol.horizon import HORIZON_KEY, horizon_of, own_properties
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -90,7 +90,7 @@ def test_properties_and_the_horizon_change_side_by_side(log):
 def test_nobody_sets_it_by_hand(log):
     with pytest.raises(ConfigError, match="only a purge moves the horizon"):
         log.set_properties({HORIZON_KEY: "0"})
-    with pytest.raises(CorruptLogError, match="cannot tell which versions were purged"):
+    with pytest.raises(CorruptLogError, match="cannot find out which versions were purged"):
         horizon_of({HORIZON_KEY: "many"})
 
 
@@ -131,5 +131,5 @@ def test_another_table_in_the_same_place_is_no_target(log, tmp_path):
     target = log.snapshot(version=1)
     other = it.TransactionLog(tmp_path / "other")
     other.initialize(SCHEMA)
-    with pytest.raises(CommitConflictError, match="made anew"):
+    with pytest.raises(CommitConflictError, match="was recreated"):
         other.commit(Restore(target, other.url))

@@ -67,9 +67,9 @@ REFUSED = {
     "only white space": (b"\n \n", "is empty"),
     "zeros": (b"\0" * 512, "line 1"),
     "truncated last line": (add_line("a.split") + add_line("b.split")[:-9], "line 2"),
-    "gzip garbage": (b"\x1f\x8b" + os.urandom(60), "no whole gzip file"),
-    "gzip cut off": (gzip.compress(add_line("a.split") * 50)[:-10], "no whole gzip file"),
-    "gzip with a flipped bit": (None, "no whole gzip file"),
+    "gzip garbage": (b"\x1f\x8b" + os.urandom(60), "not a whole gzip file"),
+    "gzip cut off": (gzip.compress(add_line("a.split") * 50)[:-10], "not a whole gzip file"),
+    "gzip with a flipped bit": (None, "not a whole gzip file"),
     "no object": (b"[1, 2]\n", "line 1"),
     "metadata without a schema": (
         line(metaData={"id": "x", "partitionColumns": [], "configuration": {}}),

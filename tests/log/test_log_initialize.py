@@ -7,6 +7,7 @@ import uuid
 import pyarrow as pa
 import pytest
 from tests.conftest import SCHEMA, make_add
+from tests.doubles.faulty_store import Fault, FaultyStore, SharedFate
 from tests.servers.proxy import careless_proxy
 
 import indextables as it
@@ -14,7 +15,6 @@ from indextables.config import Config
 from indextables.errors import ConfigError, SchemaError, StorageError, TableExistsError, TableNotFoundError
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.store import open_store
-from indextables.store.faulty import Fault, FaultyStore, SharedFate
 
 
 def test_version_0_holds_one_protocol_and_one_metadata(log) -> None:

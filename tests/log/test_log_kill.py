@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 from tests.conftest import SCHEMA, live_paths, make_add
+from tests.doubles.faulty_store import Fault, FaultyStore, ProcessDied
 
 import indextables as it
 from indextables.config import Config
 from indextables.store import open_store
-from indextables.store.faulty import Fault, FaultyStore, ProcessDied
 
 _names = itertools.count()
 

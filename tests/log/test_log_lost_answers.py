@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 from tests.conftest import SCHEMA, make_add
+from tests.doubles.faulty_store import Call, Fault, FaultyStore, SharedFate
 from tests.servers import KINDS, Running
 from tests.servers.proxy import FaultProxy, ProxyFault, ProxyScript, fault_proxy
 
@@ -16,7 +17,6 @@ from indextables.config import Config
 from indextables.errors import CommitStateUnknownError, ObjectExistsError, StorageError
 from indextables.protocol.actions import Add
 from indextables.store import open_store
-from indextables.store.faulty import Call, Fault, FaultyStore, SharedFate
 
 QUICK = {
     "store.timeoutSeconds": 2,

@@ -14,7 +14,7 @@ from tests.log.test_log_overwrite_where import in_the_middle
 
 import indextables as it
 from indextables.errors import CommitConflictError, ConfigError
-from indextables.log.operations import Plan
+from indextables.log.commit.operations import Plan
 from indextables.log.snapshot import Head
 from indextables.protocol.actions import Add, CommitInfo, Metadata, Remove
 

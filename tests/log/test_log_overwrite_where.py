@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 from tests.conftest import live_paths, make_add
+from tests.doubles.faulty_store import Call, Fault, FaultyStore, SharedFate
 from tests.predicate.predicate_oracle import SCHEMA, evaluate, predicates, random_row, to_sql
 
 import indextables as it
@@ -19,7 +20,6 @@ from indextables.errors import CommitConflictError, QueryError, SchemaError
 from indextables.protocol.actions import Add, CommitInfo, Remove
 from indextables.protocol.names import parse_version_key
 from indextables.store import open_store
-from indextables.store.faulty import Call, Fault, FaultyStore, SharedFate
 
 COLUMNS = ("i", "s", "Day")
 Row = dict[str, Any]

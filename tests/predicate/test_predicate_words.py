@@ -256,6 +256,7 @@ HOSTILE = ["'", '"', "`", "\\", "'\\", "''\\", "r'", "/", "*", "/*", "*/", "/*/"
 HOSTILE += ["1²", "1L", "a", "a.", " ", "'a'", "'\\u0041", "'\\uD83D", "`a``", "<", "<<-", "?:", "1e+", "x'", "\n", "é"]
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("before", ["a ", "a '", "a `", "a /*", "a 0x", "a 1."])
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_time_grows_with_the_length_only(before, piece):

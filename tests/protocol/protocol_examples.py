@@ -6,10 +6,10 @@ import gzip
 
 from hypothesis import strategies as st
 
+from indextables.location import parse_location
 from indextables.protocol.actions import Add, CommitInfo, Format, Metadata, Protocol, Remove, Skip
 from indextables.protocol.paths import normalize_path
 from indextables.protocol.version_file import encode_version
-from indextables.store.url import parse_location
 
 TABLE = parse_location("s3://bucket/table")
 
@@ -109,13 +109,14 @@ FULL_EXAMPLES = {
             read_version=6,
             parent_txn_id="8b2e",
             num_actions=5,
+            definitions_version=4,
             parameters={"mode": "Append"},
             metrics={"filesAdded": 1},
             application_id="stream",
             batch_id=17,
         ),
         '{"commitInfo":{"txnId":"9c3f","operation":"WRITE","timestamp":1704067200002,"engine":"indextables/1",'
-        '"readVersion":6,"parentTxnId":"8b2e","numActions":5,"parameters":{"mode":"Append"},'
+        '"readVersion":6,"parentTxnId":"8b2e","numActions":5,"definitionsVersion":4,"parameters":{"mode":"Append"},'
         '"metrics":{"filesAdded":1},"applicationId":"stream","batchId":17}}',
     ),
 }

@@ -16,9 +16,8 @@ from tests.protocol.checkpoint_examples import example_content, file_tables, fli
 from tests.protocol.protocol_examples import TABLE
 
 from indextables.errors import CheckpointCorruptionError, CheckpointWriteError
-from indextables.protocol import avro_container, file_entry
-from indextables.protocol.file_columns import WIRE_NAMES, from_wire
-from indextables.protocol.file_entry import (
+from indextables.protocol.avro import avro_container, file_entry
+from indextables.protocol.avro.file_entry import (
     FILE_ENTRY_SCHEMA,
     decode_manifest,
     encode_manifest,
@@ -28,6 +27,7 @@ from indextables.protocol.file_entry import (
     verify_manifest,
     write_manifest,
 )
+from indextables.protocol.file_columns import WIRE_NAMES, from_wire
 from indextables.protocol.file_table import FILES_SCHEMA, AddedFile, files_table
 
 CODECS = ("zstd", "snappy", "none")

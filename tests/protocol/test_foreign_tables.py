@@ -7,10 +7,10 @@ import json
 import pytest
 
 import indextables as it
+from indextables.location import parse_location
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.names import version_key
 from indextables.protocol.version_file import decode_version, encode_version
-from indextables.store.url import parse_location
 
 COLUMNS = {
     "01_single_write": ("id", "text", "score"),

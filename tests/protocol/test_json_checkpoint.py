@@ -15,15 +15,15 @@ from tests.protocol.checkpoint_examples import FULL_ADD, VERSION, contents, exam
 from tests.protocol.protocol_examples import FULL_EXAMPLES, TABLE
 
 from indextables.errors import CheckpointCorruptionError, CheckpointWriteError
-from indextables.protocol import json_checkpoint
-from indextables.protocol.checkpoint_content import CheckpointContent
-from indextables.protocol.json_checkpoint import (
+from indextables.protocol.checkpoint import json_checkpoint
+from indextables.protocol.checkpoint.json_checkpoint import (
     JsonParts,
     decode_json_checkpoint,
     encode_json_checkpoint,
     join_json_parts,
     json_checkpoint_key,
 )
+from indextables.protocol.checkpoint_content import CheckpointContent
 
 KEY = json_checkpoint_key(VERSION)
 PROTOCOL, METADATA, ADD, SKIP = (
@@ -199,7 +199,7 @@ def test_a_damaged_part_is_noticed_before_decoding(monkeypatch):
 
 def test_a_missing_action_is_noticed():
     manifest = decode({"parts": [f"{VERSION:020d}.checkpoint.u.1.json"], "numActions": 3})
-    with pytest.raises(CheckpointCorruptionError, match="announces 3 actions, and 1 are there"):
+    with pytest.raises(CheckpointCorruptionError, match="declares 3 actions, but has 1"):
         join_json_parts(manifest, [json.dumps({"metaData": METADATA}).encode()], TABLE)
 
 

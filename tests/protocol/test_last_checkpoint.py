@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.protocol.protocol_examples import json_values
 
 from indextables.errors import CheckpointCorruptionError, CheckpointError
-from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
+from indextables.protocol.checkpoint.last_checkpoint import LastCheckpoint, decode_last_checkpoint
 
 KEY = "_transaction_log/_last_checkpoint"
 FULL = {

@@ -13,9 +13,8 @@ from tests.protocol.checkpoint_examples import VERSION, contents, example_conten
 from tests.protocol.protocol_examples import TABLE
 
 from indextables.errors import CheckpointCorruptionError, CheckpointWriteError
-from indextables.protocol import parquet_checkpoint
-from indextables.protocol.checkpoint_content import CheckpointContent
-from indextables.protocol.parquet_checkpoint import (
+from indextables.protocol.checkpoint import parquet_checkpoint
+from indextables.protocol.checkpoint.parquet_checkpoint import (
     ParquetSidecar,
     decode_parquet_checkpoint,
     decode_parquet_sidecar,
@@ -23,6 +22,7 @@ from indextables.protocol.parquet_checkpoint import (
     parquet_checkpoint_key,
     parquet_sidecar_key,
 )
+from indextables.protocol.checkpoint_content import CheckpointContent
 
 KEY = parquet_checkpoint_key(VERSION)
 SIDECAR_KEY = parquet_sidecar_key(VERSION)
@@ -100,7 +100,7 @@ def test_parts_stand_in_a_directory():
     assert json.loads(files[SIDECAR_KEY])["parts"] == len(parts)
     assert read(files) == example_content(50)
     del files[parts[1]]
-    with pytest.raises(CheckpointCorruptionError, match="announced"):
+    with pytest.raises(CheckpointCorruptionError, match="declares"):
         read(files)
 
 

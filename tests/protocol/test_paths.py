@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from indextables.location import parse_location
 from indextables.protocol.paths import (
     HIVE_NULL,
     escape_partition_value,
@@ -18,7 +19,6 @@ from indextables.protocol.paths import (
     unescape_partition_value,
 )
 from indextables.store.base import check_key
-from indextables.store.url import parse_location
 
 TABLES = {
     "disk": "/data/logs/table",

@@ -26,9 +26,10 @@ from tests.protocol.protocol_examples import (
 )
 
 from indextables.errors import CheckpointCorruptionError, CheckpointWriteError, ProtocolError
-from indextables.protocol import avro_container, state_manifest, varints
-from indextables.protocol.names import state_keys
-from indextables.protocol.state_manifest import (
+from indextables.protocol import varints
+from indextables.protocol.avro import avro_container, state_manifest
+from indextables.protocol.avro.state_manifest import (
+    STATE_MANIFEST_SCHEMA,
     ManifestInfo,
     StateManifest,
     decode_state_manifest,
@@ -39,7 +40,7 @@ from indextables.protocol.state_manifest import (
     verify_state_manifest,
     with_relative_paths,
 )
-from indextables.protocol.state_schema import STATE_MANIFEST_SCHEMA
+from indextables.protocol.names import state_keys
 
 KEY = state_keys(42)[0]
 CODECS = ("zstd", "snappy", "none")
@@ -175,7 +176,7 @@ def test_a_hash_that_fits_lets_the_verification_pass():
 
 def test_a_state_under_another_version_is_refused():
     data = encode_state_manifest(STATE, codec="zstd")
-    with pytest.raises(CheckpointCorruptionError, match="stands for version 42"):
+    with pytest.raises(CheckpointCorruptionError, match="belongs to version 42"):
         decode_state_manifest(data, state_keys(43)[0])
 
 

@@ -13,7 +13,7 @@ from tests.protocol.protocol_examples import ACTIONS, FULL_EXAMPLES, TABLE, WHOL
 
 from indextables.errors import ConfigError
 from indextables.protocol.actions import Add, CommitInfo, Metadata, Protocol, Remove, Skip
-from indextables.protocol.version_file import commit_info, decode_version, encode_version, mark_of
+from indextables.protocol.version_file import commit_info, decode_version, encode_version, identity_of
 
 ADD = {"path": "a.split", "partitionValues": {}, "size": 1, "modificationTime": 2, "dataChange": True}
 REQUIRED = {
@@ -220,11 +220,11 @@ def test_a_line_of_ten_million_characters() -> None:
 
 def test_who_made_a_version() -> None:
     protocol, metadata, info = (FULL_EXAMPLES[kind][0] for kind in ("protocol", "metaData", "commitInfo"))
-    assert mark_of(0, (protocol, metadata)) == metadata.id
-    assert mark_of(0, (metadata, info)) == metadata.id, "version 0 is known by its table"
-    assert mark_of(1, (metadata, info)) == info.txn_id
-    assert mark_of(1, (protocol, metadata)) is None, "a later version of another writer has no name"
-    assert mark_of(1, (protocol,)) is None
+    assert identity_of(0, (protocol, metadata)) == metadata.id
+    assert identity_of(0, (metadata, info)) == metadata.id, "version 0 is known by its table"
+    assert identity_of(1, (metadata, info)) == info.txn_id
+    assert identity_of(1, (protocol, metadata)) is None, "a later version of another writer has no name"
+    assert identity_of(1, (protocol,)) is None
     assert commit_info((protocol, info, msgspec.structs.replace(info, txn_id="later"))) == info
     assert commit_info((protocol,)) is None
 

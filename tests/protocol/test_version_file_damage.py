@@ -122,7 +122,7 @@ BAD_LINES = {
     "Infinity": (add_raw("size", b"-Infinity"), ": JSON is malformed"),
     "leading zero": (add_raw("size", b"01"), ": JSON is malformed"),
     "text without its end": (b'{"add":{"path":"a\n', ": JSON is malformed"),
-    "object without its end": (line(add=ADD)[:-2] + b"\n", " is no whole JSON object"),
+    "object without its end": (line(add=ADD)[:-2] + b"\n", " is not a whole JSON object"),
     "two objects on a line": (line(add=ADD)[:-1] + line(add=ADD), ": JSON is malformed: trailing characters"),
     "half of a surrogate pair": (add_raw("path", rb'"\ud800"'), ": JSON is malformed"),
     "raw control character": (add_raw("path", b'"\x01"'), ": JSON is malformed"),
@@ -136,10 +136,10 @@ BAD_LINES = {
     "nesting without an end": (b'{"add":{"tags":' + b"[" * 5_000_000 + b"\n", ", field `add.tags`"),
     "two actions": (
         line(add=ADD, remove={"path": "b", "dataChange": True}),
-        " holds 2 actions in one object: add, remove",
+        " has 2 actions in one object: add, remove",
     ),
-    "an action and our commit line": (line(add=ADD, commitInfo=REQUIRED["commitInfo"]), " holds 2 actions"),
-    "the same action twice": (b'{"add":%b,"add":%b}\n' % ((json.dumps(ADD).encode(),) * 2), " holds 2 actions"),
+    "an action and our commit line": (line(add=ADD, commitInfo=REQUIRED["commitInfo"]), " has 2 actions"),
+    "the same action twice": (b'{"add":%b,"add":%b}\n' % ((json.dumps(ADD).encode(),) * 2), " has 2 actions"),
     "our commit line without a time": (
         line(commitInfo={"txnId": "x", "operation": "WRITE"}),
         ", field `commitInfo.timestamp`: it is required and missing",
@@ -181,21 +181,21 @@ BAD_FILES = {
     "white space": (b" \n\r\n\t", "is empty"),
     "gzip of nothing": (gzip.compress(b""), "is empty"),
     "gzip of white space": (b"\x01\x01" + gzip.compress(b"\n\n"), "is empty"),
-    "gzip header alone": (b"\x1f\x8b", "is no whole gzip file (it is cut off)"),
-    "gzip garbage": (b"\x1f\x8b" + bytes(range(200)), "is no whole gzip file"),
-    "gzip without its checksum": (gzip.compress(line(add=ADD))[:-8], "is no whole gzip file (it is cut off)"),
-    "gzip with another checksum": (gzip.compress(line(add=ADD))[:-8] + b"\0" * 8, "is no whole gzip file"),
-    "garbage behind gzip": (gzip.compress(line(add=ADD)) + b"garbage", "is no whole gzip file"),
+    "gzip header alone": (b"\x1f\x8b", "is not a whole gzip file (it is cut off)"),
+    "gzip garbage": (b"\x1f\x8b" + bytes(range(200)), "is not a whole gzip file"),
+    "gzip without its checksum": (gzip.compress(line(add=ADD))[:-8], "is not a whole gzip file (it is cut off)"),
+    "gzip with another checksum": (gzip.compress(line(add=ADD))[:-8] + b"\0" * 8, "is not a whole gzip file"),
+    "garbage behind gzip": (gzip.compress(line(add=ADD)) + b"garbage", "is not a whole gzip file"),
     "a second member that is cut off": (
         gzip.compress(line(add=ADD)) + gzip.compress(b"x" * 99)[:-1],
-        "is no whole gzip",
+        "is not a whole gzip",
     ),
-    "more members than a log has": (gzip.compress(b"\n") * 5000, "is no whole gzip file (it has over 1000 members)"),
+    "more members than a log has": (gzip.compress(b"\n") * 5000, "is not a whole gzip file (it has over 1000 members)"),
     "old prefix before plain text": (b"\x01\x01" + line(add=ADD), "line 1: JSON is malformed"),
     "old prefix alone": (b"\x01\x01", "line 1: JSON is malformed"),
     "fewer lines than announced": (
         line(commitInfo={**REQUIRED["commitInfo"], "numActions": 2}) + line(add=ADD) + b"\n\n",
-        "is cut off: its first line announces 2 more, and 1 are there",
+        "is cut off: its first line declares 2 more, but 1 follow",
     ),
 }
 
@@ -208,7 +208,7 @@ def test_a_bad_file_is_named(case) -> None:
 
 @pytest.mark.parametrize("data", [line(protocol=REQUIRED["protocol"]), line(add=ADD), line(unknown={})])
 def test_version_0_holds_the_metadata(data) -> None:
-    assert "holds no metadata action (`metaData`)" in refusal(data, version=0)
+    assert "has no metadata action (`metaData`)" in refusal(data, version=0)
     decode(data, version=1)
 
 

@@ -22,15 +22,15 @@ from tests.protocol.checkpoint_examples import VERSION
 from tests.protocol.protocol_examples import TABLE
 
 from indextables.errors import IndexTablesError
-from indextables.protocol import avro_container, compression, varints
-from indextables.protocol.file_entry import FILE_ENTRY_SCHEMA, manifest_name
-from indextables.protocol.json_checkpoint import decode_json_checkpoint, json_checkpoint_key
+from indextables.protocol import compression, varints
+from indextables.protocol.avro import avro_container
+from indextables.protocol.avro.file_entry import FILE_ENTRY_SCHEMA, manifest_name
+from indextables.protocol.avro.state_manifest import STATE_MANIFEST_SCHEMA, decode_state_manifest
+from indextables.protocol.checkpoint.json_checkpoint import decode_json_checkpoint, json_checkpoint_key
+from indextables.protocol.checkpoint.parquet_checkpoint import decode_parquet_checkpoint, parquet_checkpoint_key
 from indextables.protocol.names import state_keys
-from indextables.protocol.parquet_checkpoint import decode_parquet_checkpoint, parquet_checkpoint_key
-from indextables.protocol.state_manifest import decode_state_manifest
-from indextables.protocol.state_schema import STATE_MANIFEST_SCHEMA
 from indextables.protocol.version_file import decode_version
-from indextables.state import guarded
+from indextables.state import sandbox
 
 _PIECE = bytes(16 << 20)
 _BLANKS = b" " * (16 << 20)
@@ -50,7 +50,7 @@ def main() -> None:
         except ValueError as error:
             how = f"ValueError: {error}"
         print(json.dumps({"bomb": name, "how": how, "grew_bytes": peak_bytes() - before}), flush=True)
-    guarded.shut_down()
+    sandbox.shut_down()
 
 
 def gzip_bomb(start: bytes) -> bytes:
@@ -129,7 +129,7 @@ def manifest(codec: str, body: bytes) -> Callable[[], object]:
 
     def use() -> object:
         with on_disk(data) as path:
-            return guarded.read_manifest(path, manifest_name(data), timeout_seconds=20)
+            return sandbox.read_manifest(path, manifest_name(data), timeout_seconds=20)
 
     return use
 

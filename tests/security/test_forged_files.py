@@ -17,12 +17,13 @@ from tests.protocol.protocol_examples import TABLE
 from tests.split.split_examples import open_split
 
 from indextables.errors import CheckpointCorruptionError, CorruptSplitError
-from indextables.protocol import avro_container, thrift, varints
+from indextables.protocol import thrift, varints
+from indextables.protocol.avro import avro_container
+from indextables.protocol.avro.file_entry import encode_manifest, manifest_name
+from indextables.protocol.checkpoint.parquet_checkpoint import decode_parquet_checkpoint, parquet_checkpoint_key
 from indextables.protocol.compression import compress_block, decompress_block
-from indextables.protocol.file_entry import encode_manifest, manifest_name
-from indextables.protocol.parquet_checkpoint import decode_parquet_checkpoint, parquet_checkpoint_key
-from indextables.split.column_reader import schema_elements
-from indextables.state import guarded
+from indextables.split.rows.column_reader import schema_elements
+from indextables.state import sandbox
 
 
 def manifest_without_end() -> bytes:
@@ -37,8 +38,8 @@ def test_a_manifest_on_which_the_decoder_finds_no_end_is_given_up(tmp_path) -> N
     path = tmp_path / "manifest.avro"
     path.write_bytes(data)
     script = (
-        "import sys; from indextables.state import guarded; from indextables.errors import CheckpointCorruptionError\n"
-        "try: guarded.read_manifest(sys.argv[1], sys.argv[2], timeout_seconds=1)\n"
+        "import sys; from indextables.state import sandbox; from indextables.errors import CheckpointCorruptionError\n"
+        "try: sandbox.read_manifest(sys.argv[1], sys.argv[2], timeout_seconds=1)\n"
         "except CheckpointCorruptionError as error: print(error.message[-90:])"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -60,7 +61,7 @@ def test_a_manifest_of_ours_is_decoded_by_many_threads(tmp_path) -> None:
     found: list[int] = []
 
     def read() -> None:
-        found.append(guarded.read_manifest(str(path), manifest_name(data), timeout_seconds=60).num_rows)
+        found.append(sandbox.read_manifest(str(path), manifest_name(data), timeout_seconds=60).num_rows)
 
     threads = [threading.Thread(target=read) for _ in range(6)]
     for thread in threads:

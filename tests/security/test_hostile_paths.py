@@ -11,14 +11,14 @@ from tests.protocol.checkpoint_examples import VERSION, example_content
 
 import indextables as it
 from indextables.errors import CheckpointCorruptionError, ConfigError, CorruptLogError
+from indextables.location import parse_location
+from indextables.protocol.avro.state_manifest import resolve_manifest_path
+from indextables.protocol.checkpoint.json_checkpoint import decode_json_checkpoint, json_checkpoint_key
+from indextables.protocol.checkpoint.parquet_checkpoint import decode_parquet_checkpoint, encode_parquet_checkpoint
 from indextables.protocol.file_columns import from_wire
-from indextables.protocol.json_checkpoint import decode_json_checkpoint, json_checkpoint_key
 from indextables.protocol.names import version_key
-from indextables.protocol.parquet_checkpoint import decode_parquet_checkpoint, encode_parquet_checkpoint
 from indextables.protocol.paths import normalize_path
-from indextables.protocol.state_manifest import resolve_manifest_path
 from indextables.store.base import check_key
-from indextables.store.url import parse_location
 
 LEAVING = [
     "../outside.split",

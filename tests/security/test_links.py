@@ -150,7 +150,7 @@ def test_a_repair_writes_only_where_it_is_told(tmp_path, table) -> None:
     (log / version_key(9).rpartition("/")[2]).symlink_to(victim / "kept")
     target = tmp_path / "clean"
     from indextables.commands.parse import parse_command
-    from indextables.ops.repair import repair
+    from indextables.maintain.repair.repair import repair
 
     assert parse_command(f"REPAIR INDEXFILES TRANSACTION LOG '{table.url}' AT LOCATION '{target}'") is not None
     with contextlib.suppress(IndexTablesError):

@@ -20,17 +20,17 @@ from indextables.errors import (
     SchemaError,
 )
 from indextables.predicate import bind, parse_predicate, to_arrow
+from indextables.protocol.avro.state_manifest import decode_state_manifest
+from indextables.protocol.checkpoint.json_checkpoint import decode_json_checkpoint, json_checkpoint_key
+from indextables.protocol.checkpoint.last_checkpoint import decode_last_checkpoint
 from indextables.protocol.doc_mapping import canonical_json
-from indextables.protocol.json_checkpoint import decode_json_checkpoint, json_checkpoint_key
-from indextables.protocol.last_checkpoint import decode_last_checkpoint
 from indextables.protocol.names import state_keys
 from indextables.protocol.schema import schema_from_json
-from indextables.protocol.state_manifest import decode_state_manifest
 from indextables.protocol.thrift import read_list_spans, read_struct
 from indextables.protocol.version_file import decode_version
-from indextables.spark.stream_offset import StreamOffset
-from indextables.split.fields import FieldMap
-from indextables.split.layout import decode_directory
+from indextables.spark.source.stream_reader import StreamOffset
+from indextables.split.format.layout import decode_directory
+from indextables.split.index.fields import FieldMap
 from indextables.split.query import parse_query
 
 DEPTH = 100_000

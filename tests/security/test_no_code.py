@@ -18,9 +18,15 @@ SOURCE = Path(indextables.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 # What Spark's own tasks and the driver say to each other, and causes of errors that were pickled a line above: none of
 # it comes from a store.
-MAY_UNPICKLE = {"spark/workers.py", "spark/opening.py", "spark/caching.py", "spark/search_functions.py", "errors.py"}
+MAY_UNPICKLE = {
+    "spark/workers.py",
+    "spark/scan/opening.py",
+    "spark/catalog/cached_tables.py",
+    "spark/scan/search_functions.py",
+    "errors.py",
+}
 RUNS_TEXT = {"eval", "exec", "compile"}
-MAY_START_PROCESSES = {"state/guarded.py", "spark/java_runtime.py", "spark/sessions.py", "spark/demo.py"}
+MAY_START_PROCESSES = {"state/sandbox.py", "spark/jvm/java_runtime.py", "spark/sessions/local.py", "demo/stations.py"}
 
 
 def calls(module: Path) -> list[ast.Call]:

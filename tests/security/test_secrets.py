@@ -16,7 +16,7 @@ import indextables as it
 from indextables.cli.main import cli
 from indextables.config import Config, settings
 from indextables.errors import ConfigError, IndexTablesError
-from indextables.protocol.avro_container import blocks, decode_header, plain_body
+from indextables.protocol.avro.avro_container import blocks, decode_header, plain_body
 from indextables.store import open_store
 
 SECRET = "hush-hush-0123456789"

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from indextables.errors import ConfigError
-from indextables.spark.java_runtime import find_java
+from indextables.spark.jvm.java_runtime import find_java
 
 START_SECONDS = 120
 # Later ones refuse the calls by which this Hadoop finds out who its user is.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pyarrow as pa
+from tests.doubles.faulty_store import Fault
 from tests.simulator.world import World
 
 import indextables as it
@@ -27,10 +28,9 @@ from indextables.errors import (
     StorageError,
     TableNotFoundError,
 )
-from indextables.log.pools import InlinePools
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, state_keys, version_key
-from indextables.store.faulty import Fault
+from indextables.runtime.pools import InlinePools
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("shelf", pa.int32())])
 PARTITION_COLUMNS = ("shelf",)
@@ -116,6 +116,12 @@ class PickledStates:
             return None
 
 
+class SearchingPools(InlinePools):
+    """Does at once what else is done meanwhile, so that the world decides about it."""
+
+    is_parallel = True
+
+
 def open_log(world: World, store, **options) -> it.TransactionLog:
     """A handle as a process would have it, with real states or with the quick ones of this world."""
     log = it.TransactionLog(
@@ -123,7 +129,7 @@ def open_log(world: World, store, **options) -> it.TransactionLog:
         options={**OPTIONS, **world.options, **options},
         store=store,
         clock=world.host_clock(),
-        pools=InlinePools(),
+        pools=SearchingPools() if world.seed % 3 == 0 else InlinePools(),
         bases=None if world.real_states else PickledStates(store),
     )
     if world.real_states:
@@ -147,12 +153,14 @@ def _note_clean_ups(world: World, log: it.TransactionLog) -> None:
     cleaner._carry_out = noted
 
 
-def writer(world: World, book: Book, name: str, num_operations: int, kinds: Sequence[str]):
+def writer(world: World, book: Book, name: str, num_operations: int, kinds: Sequence[str], *, pause_seconds: float = 0):
     """An actor that commits one thing after another, with one handle, as a process would."""
 
     def run() -> None:
         log = open_log(world, world.store(name))
         for number in range(num_operations):
+            if pause_seconds:
+                world.wait(2 * pause_seconds * world.random.random())
             kind = world.random.choice(kinds)
             entry = Done(name, kind, str(book.batch(world)) if kind == "stream" else f"{name}-{number}")
             entry.began_at = max(created.version for created in world.created)
@@ -161,7 +169,7 @@ def writer(world: World, book: Book, name: str, num_operations: int, kinds: Sequ
                 entry.version = _operate(world, log, entry)
                 entry.told = "acknowledged"
             except CommitConflictError as error:
-                entry.told = "crowded out" if "others were first" in error.message else "conflict"
+                entry.told = "crowded out" if "other writers committed first" in error.message else "conflict"
             except CommitStateUnknownError:
                 entry.told = "unknown"
             except (StorageError, CorruptLogError, TableNotFoundError) as error:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import greenlet
 import msgspec
+from tests.doubles.faulty_store import Call, Fault, FaultyStore, ProcessDied
 from tests.simulator.actors import open_log
 from tests.simulator.maintenance import MAINTAINED, Diary
 from tests.simulator.row_histories import check
@@ -31,7 +32,6 @@ from tests.simulator.tiny import SCHEMA, tiny_splits
 from tests.simulator.world import Archive, VirtualClock, World
 
 from indextables.errors import IndexTablesError, StorageError
-from indextables.store.faulty import Call, Fault, FaultyStore, ProcessDied
 
 Act = Callable[["SteppedWorld", Diary, str], None]
 NETWORK = "network"

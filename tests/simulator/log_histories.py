@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from tests.doubles.faulty_store import Fault
 from tests.simulator.actors import (
     PARTITION_COLUMNS,
     SCHEMA,
@@ -25,8 +26,7 @@ from indextables.errors import CheckpointError, CorruptLogError, IndexTablesErro
 from indextables.log.store_clock import TOLERANCE_MS
 from indextables.protocol.actions import Add, Metadata, Remove, Skip
 from indextables.protocol.names import parse_version_key, version_key
-from indextables.protocol.version_file import commit_info, mark_of
-from indextables.store.faulty import Fault
+from indextables.protocol.version_file import commit_info, identity_of
 
 OVERWRITES = ["overwrite", "overwrite where", "overwrite partitions"]
 ALL_KINDS = ["append"] * 3 + [*OVERWRITES, "replace", "properties", "skip", "mapping", "stream"]
@@ -49,6 +49,15 @@ def contention(world: World, book: Book) -> None:
     for number in range(4):
         world.spawn(f"w{number}", writer(world, book, f"w{number}", 4, ["append"]))
     world.spawn("r", reader(world, book, "r", 6))
+
+
+def crowd(world: World, book: Book) -> None:
+    """Many writers that commit as fast as they can, on a quick network: each loses often."""
+    world.pause_probability = 0.0
+    world.options = {"transaction.retry.maxAttempts": 10**6, "transaction.retry.timeoutSeconds": 120}
+    for number in range(12):
+        name = f"w{number:02}"
+        world.spawn(name, writer(world, book, name, 12, ["append"], pause_seconds=0.004))
 
 
 def mixed(world: World, book: Book) -> None:
@@ -212,7 +221,7 @@ def check_chain(versions: list[tuple]) -> None:
     for version in range(1, len(versions)):
         info, parent = commit_info(versions[version]), versions[version - 1]
         assert info is not None
-        assert info.parent_txn_id == mark_of(version - 1, parent), (
+        assert info.parent_txn_id == identity_of(version - 1, parent), (
             f"version {version} stands on another version {version - 1}"
         )
         if (before := commit_info(parent)) is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import pyarrow.parquet as pq
+from tests.doubles.faulty_store import Fault, ProcessDied
 from tests.simulator.actors import OPTIONS, open_log
 from tests.simulator.tiny import SHELVES, decode, is_tiny, rows, shelf_of
 from tests.simulator.world import World
@@ -25,14 +26,13 @@ from indextables.errors import (
     RetentionError,
     StorageError,
 )
-from indextables.ops.added_rows import Position
-from indextables.ops.fsck import fsck
-from indextables.ops.repair import repair_log
-from indextables.ops.split_rows import commit_splits, write_splits
-from indextables.ops.write import append, overwrite
+from indextables.maintain.fsck.fsck import fsck
+from indextables.maintain.repair.repair import repair_log
 from indextables.protocol.actions import Add, Remove
 from indextables.protocol.version_file import commit_info
-from indextables.store.faulty import Fault, ProcessDied
+from indextables.scan.added_rows import Position
+from indextables.writer.append import append, overwrite
+from indextables.writer.split_rows import commit_splits, write_splits
 
 MAINTAINED = {
     **OPTIONS,

@@ -18,12 +18,12 @@ from indextables.errors import (
     RetentionError,
     StorageError,
 )
-from indextables.ops.drop_partitions import drop_partitions
-from indextables.ops.merge import merge_splits
-from indextables.ops.purge import purge
-from indextables.ops.reindex import reindex
-from indextables.ops.restore import restore
-from indextables.ops.truncate import truncate_time_travel
+from indextables.maintain.drop_partitions import drop_partitions
+from indextables.maintain.merge.merge_splits import merge_splits
+from indextables.maintain.purge.purge import purge
+from indextables.maintain.reindex import reindex
+from indextables.maintain.restore import restore
+from indextables.maintain.truncate import truncate_time_travel
 
 _EXPECTED = (StorageError, CommitConflictError, CommitStateUnknownError, RetentionError, CheckpointError)
 

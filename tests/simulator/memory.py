@@ -40,6 +40,9 @@ class DictStore:
             raise ObjectNotFoundError(f"cannot read `{key}` because it is another object now")
         return data
 
+    def get_object(self, key: str) -> tuple[bytes, ObjectMeta]:
+        return self._find(key)[0], self._meta(key)
+
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self.get_ranges(key, [(start, end)])[0]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
+from tests.doubles.faulty_store import Fault
 from tests.simulator.actors import SHORT_RETENTION, open_log
 from tests.simulator.log_histories import DEATHS, NETWORK, check_chain
 from tests.simulator.maintenance import (
@@ -35,11 +36,10 @@ from tests.simulator.world import Archive, World, lineage
 
 import indextables as it
 from indextables.errors import IndexTablesError, RetentionError
-from indextables.ops.fsck import fsck
+from indextables.maintain.fsck.fsck import fsck
 from indextables.protocol.actions import Add
 from indextables.protocol.horizon import horizon_of
 from indextables.protocol.version_file import commit_info
-from indextables.store.faulty import Fault
 
 Cast = Callable[[World, Diary], None]
 ALL_WRITES = ["append", "append", "append", "overwrite where", "overwrite partitions", "overwrite"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tests.doubles.faulty_store import Fault, ProcessDied
 from tests.simulator.actors import open_log
 from tests.simulator.maintenance import DAY_SECONDS, Diary, Followed, Rows, begin_write, ids_of
 from tests.simulator.tiny import rows
@@ -16,13 +17,12 @@ from tests.simulator.world import World
 
 import indextables as it
 from indextables.errors import CommitConflictError, CommitStateUnknownError, RetentionError, StorageError
-from indextables.log.operations import Append, Batch
-from indextables.ops.added_rows import IGNORE, AddedRows, Limit, Position
-from indextables.ops.split_rows import commit_splits, delete_splits, write_splits
+from indextables.log.commit.operations import Append, Batch
 from indextables.protocol.actions import Add
 from indextables.protocol.horizon import horizon_of
 from indextables.protocol.names import version_key
-from indextables.store.faulty import Fault, ProcessDied
+from indextables.scan.added_rows import IGNORE, AddedRows, Limit, Position
+from indextables.writer.split_rows import commit_splits, delete_splits, write_splits
 
 _READERS_FAULTS = {Fault.UNAVAILABLE, Fault.DIES_BEFORE}
 _MOST_TRIES = 4

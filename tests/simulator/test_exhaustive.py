@@ -20,7 +20,13 @@ BOUNDS: list[tuple[str, int, int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "max_faults", "max_preemptions"), BOUNDS)
+QUICK = ("append, append", "append, merge", "restore, purge", "batch, the same batch", "truncate, reader")
+
+
+@pytest.mark.parametrize(
+    ("name", "max_faults", "max_preemptions"),
+    [pytest.param(*bound, marks=() if bound[0] in QUICK and not bound[1] else pytest.mark.slow) for bound in BOUNDS],
+)
 def test_every_schedule(name: str, max_faults: int, max_preemptions: int | None) -> None:
     scenario = {**PAIRS, **TRIPLES}[name]
     explored = Exploration(scenario, max_faults=max_faults, max_preemptions=max_preemptions).run(_MOST_RUNS)

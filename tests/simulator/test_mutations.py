@@ -21,20 +21,23 @@ from tests.simulator.row_histories import OFTEN, RARELY
 from tests.simulator.test_other_writers import Story
 
 from indextables.errors import CheckpointWriteError, IndexTablesError, ObjectExistsError
-from indextables.log import base, commit, conflict, operations, replacing, time_travel
-from indextables.log.operations import Done
+from indextables.log import base, time_travel
+from indextables.log.commit import conflict, operations
+from indextables.log.commit import put as commit
+from indextables.log.commit.operations import Done, MoveHorizon
 from indextables.log.replay import VersionFile
-from indextables.log.restoring import MoveHorizon
 from indextables.log.store_clock import StoreClock
-from indextables.ops import purge_plan
-from indextables.protocol import file_entry, json_checkpoint, parquet_checkpoint, state_manifest
+from indextables.maintain.purge import purge_plan
+from indextables.protocol.avro import file_entry, state_manifest
+from indextables.protocol.checkpoint import json_checkpoint, parquet_checkpoint
 from indextables.protocol.names import version_key
-from indextables.split import column_reader, layout, members
+from indextables.split.format import layout, members
+from indextables.split.rows import column_reader
+from indextables.state.cleanup.retention import Verified
+from indextables.state.cleanup.verification import Verifier
 from indextables.state.manifests import ManifestReader
-from indextables.state.retention import Verified
-from indextables.state.verification import Verifier
-from indextables.store import disk
-from indextables.store.local import LocalStore
+from indextables.store.local import disk
+from indextables.store.local.store import LocalStore
 
 _MOST_SEEDS = 1500
 
@@ -50,7 +53,7 @@ def _trusts_answers(self, attempt):
         self._store.put_if_absent(version_key(attempt.version), attempt.payload)
     except ObjectExistsError:
         return "another"
-    return attempt.mark
+    return attempt.identity
 
 
 def _never_doubts(self, name, value):
@@ -137,7 +140,7 @@ BY_HISTORIES = {
     "no horizon": Mutation(MoveHorizon, "plan", _never_moves, _ROWS, row_histories.undone, OFTEN),
     "no look above the horizon": Mutation(purge_plan, "_keep_above", _keeps_nothing, _ROWS, row_histories.aged, RARELY),
     "no look at the sources of merges": Mutation(
-        replacing, "sources_live", _all_live, _ROWS, row_histories.crowded, {}
+        operations, "sources_live", _all_live, _ROWS, row_histories.crowded, {}
     ),
     "no look for the batch of a stream": Mutation(
         operations, "_committed_before", _never_there, _ROWS, row_histories.streamed, OFTEN
@@ -221,7 +224,7 @@ class Noticed(NamedTuple):
     test: str | Callable
 
 
-_GUARDED = "state/test_guarded.py::test_damage_to_our_own_files_reaches_no_decoder"
+_GUARDED = "state/test_sandbox.py::test_damage_to_our_own_files_reaches_no_decoder"
 BY_TESTS = {
     "a state is decoded whatever its hash": Noticed(state_manifest, "verify_state_manifest", _nothing, _GUARDED),
     "a state of another writer is read whatever it contains": Noticed(

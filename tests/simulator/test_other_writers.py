@@ -11,7 +11,7 @@ from tests.foreign_writer import StateWriter, VersionWriter
 
 import indextables as it
 from indextables.errors import DivergedLogError, ProtocolError
-from indextables.ops.last_readable import last_readable
+from indextables.maintain.fsck.last_readable import last_readable
 
 STEPS = 30
 

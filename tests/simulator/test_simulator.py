@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.doubles.faulty_store import Fault
 from tests.simulator.actors import PARTITION_COLUMNS, SCHEMA, Book, open_log
 from tests.simulator.log_histories import (
     DEATHS,
@@ -19,6 +20,7 @@ from tests.simulator.log_histories import (
     cleaned,
     contention,
     contested,
+    crowd,
     mixed,
     simulate,
     simulate_exchanged,
@@ -29,7 +31,6 @@ from tests.simulator.world import Archive, World, lineage
 
 from indextables.errors import CorruptLogError
 from indextables.protocol.names import version_key
-from indextables.store.faulty import Fault
 
 _SHARES = 4
 
@@ -59,6 +60,28 @@ def test_one_seed_is_one_run() -> None:
     traces = [simulate(7, mixed, {**NETWORK, **DEATHS})[0].trace for _ in range(2)]
     assert traces[0] == traces[1]
     assert len(traces[0]) > 50
+
+
+def test_nobody_starves_in_a_crowd(seeds) -> None:
+    """Every commit succeeds, few tries are lost, and no writer ends long after the others.
+
+    A fair share is six commits of the first half. A crowd may be unlucky, so all seeds are judged together.
+    """
+    least = []
+    for seed in seeds(30, 0, 1):
+        world, book = simulate(seed, crowd, {})
+        assert {entry.told for entry in book.done} == {"acknowledged"}
+        puts = sum("put_if_absent" in line for line in world.trace)
+        assert puts < 4 * len(book.done), (seed, puts, len(book.done))
+        first_half = Counter(entry.actor for entry in book.done if entry.version <= len(book.done) / 2)
+        least.append(min(first_half.values()) if len(first_half) == 12 else 0)
+    assert sum(least) / len(least) > 2, least
+    assert least.count(0) <= len(least) / 50, least
+
+
+def test_crowds_over_a_failing_network(seeds) -> None:
+    for seed in seeds(40, 0, 1):
+        simulate(seed, crowd, {**NETWORK, **DEATHS})
 
 
 def test_faults_really_happen() -> None:

@@ -19,15 +19,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from indextables import table as table_module
 from indextables.config import Config
 from indextables.errors import ConfigError, CorruptSplitError, StorageError
-from indextables.log.pools import InlinePools
-from indextables.ops import check_splits, merge_work, questions, restore, split_rows
+from indextables.maintain import restore
+from indextables.maintain.fsck import check_splits
+from indextables.maintain.merge import merge_splits
 from indextables.protocol.actions import Add
 from indextables.protocol.paths import split_path
+from indextables.runtime.pools import InlinePools
+from indextables.scan import split_scan
 from indextables.split.combine import BadSourcesError
+from indextables.split.search import open_splits
+from indextables.split.search.split_rows import SplitRows
 from indextables.store import ObjectStore
+from indextables.writer import split_rows
 
 SHELVES = (1, 2, None)
 SCHEMA = pa.schema([("id", pa.int64()), ("shelf", pa.int32()), ("message", pa.string())])
@@ -141,13 +146,14 @@ class TinySplits:
         self._store = store
 
     def get(self, path: str, *, size: int, **footer: object) -> types.SimpleNamespace:
-        return types.SimpleNamespace(split=TinySplit.open(self._store, path, size=size))
+        split = TinySplit.open(self._store, path, size=size)
+        return types.SimpleNamespace(split=split, rows=SplitRows(split, path, None, lambda num_bytes: None))
 
 
 def combine(store, sources, schema, config, *, partition_columns, partition_values, clock) -> Add:
     """Stands in for the combining of a merge: sources that cannot be read are told, as the real one does."""
     if not sources:
-        raise ConfigError("cannot combine splits because none is named")
+        raise ConfigError("cannot combine splits because the list is empty")
     splits, causes = [], {}
     for source in sources:
         try:
@@ -179,13 +185,13 @@ def _put(store, ids, columns, values, clock, num_merge_ops=0) -> Add:
 
 _SEAM = (
     (split_rows, "SplitWriter", TinyWriter),
-    (merge_work, "combine_splits", combine),
-    (table_module, "OpenSplits", TinySplits),
+    (merge_splits, "combine_splits", combine),
+    (open_splits, "OpenSplits", TinySplits),
     (check_splits, "SplitFile", TinySplit),
     (check_splits, "check_index", lambda split, config: None),
     (check_splits, "statistics_problems", lambda add, schema, statistics: []),
     (check_splits, "is_of_another_format", lambda store, add: False),
-    (questions, "SHARED_POOLS", InlinePools()),
+    (split_scan, "SHARED_POOLS", InlinePools()),
     (restore, "SHARED_POOLS", InlinePools()),
 )
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import greenlet
 import msgspec
 from tests.aging import AgingStore
+from tests.doubles.faulty_store import Call, Fault, FaultyStore, ProcessDied, SharedFate
 from tests.simulator.memory import DictStore
 
 from indextables.errors import CorruptLogError
@@ -22,7 +23,6 @@ from indextables.protocol.actions import Add, Metadata, Remove
 from indextables.protocol.horizon import horizon_of
 from indextables.protocol.names import parse_checkpoint_key, parse_version_key
 from indextables.protocol.version_file import decode_version
-from indextables.store.faulty import Call, Fault, FaultyStore, ProcessDied, SharedFate
 
 MAX_STEPS = 20_000
 HOUR_SECONDS = 3600.0

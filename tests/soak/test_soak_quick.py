@@ -41,6 +41,21 @@ def test_load() -> None:
     assert outcome["table"]["lost"] == 0
 
 
+def test_writers() -> None:
+    outcome = soak("writers", "--minutes", "0.3")
+    assert outcome["writers"] == 32
+    assert outcome["gave_up"] == 0
+    assert outcome["lost_tries_per_commit"] < 4  # most of them at the start, when all writers begin at once
+    assert outcome["commits_of_a_writer"]["least"] > 0
+
+
+def test_serving() -> None:
+    outcome = soak("serving", "--minutes", "0.2")
+    assert outcome["threads"] == 16
+    assert outcome["together"]["questions"] > outcome["threads"]
+    assert outcome["throughput_of_cores"] > 0.1
+
+
 @pytest.mark.skipif(importlib.util.find_spec("deltalake") is None, reason="needs delta-rs: indextables[bench]")
 def test_contest() -> None:
     outcome = soak("contest", "--minutes", "0.1")

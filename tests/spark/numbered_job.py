@@ -21,7 +21,7 @@ from tests.spark.jobs import QUICK_JAVA, quick_settings
 
 import indextables as it
 from indextables.errors import TableNotFoundError
-from indextables.spark.java_runtime import java_home_for_spark
+from indextables.spark.jvm.java_runtime import java_home_for_spark
 
 ROWS_PER_BATCH = 40
 _TASKS = 4

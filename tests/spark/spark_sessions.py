@@ -75,7 +75,7 @@ def connect_session(spark: Any) -> Iterator[Any]:
 def _start(place: str, cores: int, settings: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
-    from indextables.spark.java_runtime import java_home_for_spark
+    from indextables.spark.jvm.java_runtime import java_home_for_spark
 
     quick = quick_settings(place) | {
         "spark.sql.warehouse.dir": os.path.join(place, "warehouse"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from tests.spark.jobs import quick_settings
 
-from indextables.spark.java_runtime import java_home_for_spark
+from indextables.spark.jvm.java_runtime import java_home_for_spark
 
 
 def main(place: str, source: str, sink: str, checkpoint: str, files: str) -> None:

@@ -50,6 +50,7 @@ def refresh(session: Any, form: str) -> None:
         session.sql("REFRESH TABLE t")
 
 
+@pytest.mark.slow
 def test_inserts_reach_cached_tables_views_and_frames(session, t) -> None:
     session.sql("CACHE TABLE t")
     session.sql("CREATE VIEW v AS SELECT * FROM t WHERE id < 1000")

@@ -22,9 +22,9 @@ from tests.spark.test_enabling import FOUND, NATIVE, PYTHON, plan_of, splits_of
 import indextables as it
 from indextables.errors import CommitConflictError, ConfigError, IndexTablesError, SchemaError, TableExistsError
 from indextables.protocol.doc_mapping import without_registry
-from indextables.spark.catalog import CatalogSide
-from indextables.spark.named_tables import named_tables
-from indextables.spark.worker_errors import error_text, find_own_error
+from indextables.spark.catalog.named_tables import named_tables
+from indextables.spark.catalog.tables import CatalogSide
+from indextables.spark.jvm.worker_errors import error_text, find_own_error
 
 _numbers = itertools.count()
 
@@ -152,7 +152,7 @@ def test_what_is_said_of_a_table_that_is_there_has_to_be_true(sql_session, sql, 
         ("(a INT) USING indextables OPTIONS (search 'x')", "an option of one read or write"),
         ("(a INT) USING indextables OPTIONS ('indexing.b'='text')", "no such column|no column"),
         ("(a INT) USING indextables TBLPROPERTIES ('spark.indextables.chekpoint.interval'='1')", "did you mean"),
-        ("(a INT) USING indextables TBLPROPERTIES ('cache.disk.path'='/')", "whoever reads the table"),
+        ("(a INT) USING indextables TBLPROPERTIES ('cache.disk.path'='/')", "a setting of readers"),
         ("(a INT DEFAULT 5) USING indextables", "has a default"),
         ("(a INT) USING indextables CLUSTERED BY (a) INTO 4 BUCKETS", "partitioned by columns"),
         ("(a DATE) USING indextables PARTITIONED BY (years(a))", "partitioned by columns"),
@@ -207,7 +207,7 @@ def test_a_table_that_owns_its_place_is_alone_there(sql_session, sql, name) -> N
 
 
 def test_a_table_that_is_made_meanwhile_is_noticed(sql_session, sql, name, tmp_path) -> None:
-    with mock.patch("indextables.spark.catalog._head", return_value=None):
+    with mock.patch("indextables.spark.catalog.tables._head", return_value=None):
         make_logs(tmp_path / "raced")
         query = f"CREATE TABLE {name} USING indextables LOCATION '{tmp_path / 'raced'}' AS SELECT 1 AS id"
         assert isinstance(find_own_error(refusal(sql_session, query)), TableExistsError)
@@ -215,6 +215,7 @@ def test_a_table_that_is_made_meanwhile_is_noticed(sql_session, sql, name, tmp_p
     assert it.Table.open(tmp_path / "raced").num_records == 180
 
 
+@pytest.mark.slow
 def test_all_ways_to_overwrite(sql_session, sql, name) -> None:
     sql(f"CREATE TABLE {name} (id BIGINT, day STRING) USING indextables PARTITIONED BY (day)")
     sql(f"INSERT INTO {name} VALUES (1, 'x'), (2, 'y'), (3, NULL)")
@@ -528,6 +529,7 @@ def other_source() -> type[DataSource]:
     return Other
 
 
+@pytest.mark.slow
 def test_tables_of_other_formats_are_left_alone(sql_session, sql, name) -> None:
     sql_session.dataSource.register(other_source())
     sql(f"CREATE TABLE other_{name} USING other_source AS SELECT 1L AS id")
@@ -611,9 +613,12 @@ def test_another_extension_of_the_catalog_is_joined(spark, sql_session, name) ->
 
 def test_another_catalog_in_its_place_is_said(spark) -> None:
     session = spark.newSession()
-    bridge = mock.Mock(wraps=it.spark.jvm.bridge(session))
+    bridge = mock.Mock(wraps=it.spark.jvm.gateway.bridge(session))
     bridge.joinCatalog.return_value = "some.other.Catalog"
-    with mock.patch("indextables.spark.jvm.bridge", return_value=bridge), pytest.warns(UserWarning, match="some.other"):
+    with (
+        mock.patch("indextables.spark.jvm.gateway.bridge", return_value=bridge),
+        pytest.warns(UserWarning, match="some.other"),
+    ):
         it.enable(session)
 
 

@@ -68,6 +68,7 @@ def test_scores_and_snippets_of_sql(enabled, changed) -> None:
     assert all("<b>timeout</b>" in text for _, text in found.values())
 
 
+@pytest.mark.slow
 def test_a_stream_with_a_search(spark, changed, tmp_path) -> None:
     stream = spark.readStream.format("indextables").option("search", "timeout").load(changed.url)
     sink = {"path": str(tmp_path / "sink"), "checkpointLocation": str(tmp_path / "checkpoint")}

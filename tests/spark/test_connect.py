@@ -6,8 +6,8 @@ import pytest
 from tests.spark.conftest import NUM_APPENDS, ROWS_PER_APPEND, log_rows, make_logs, rows_of
 
 from indextables.errors import QueryError, TableNotFoundError
-from indextables.spark.reading import read
-from indextables.spark.session_settings import session_settings
+from indextables.spark.options.session_settings import session_settings
+from indextables.spark.scan.reading import read
 
 
 def test_rows_and_schemas_are_those_of_a_classic_session(spark, connect, logs) -> None:

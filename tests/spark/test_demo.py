@@ -13,11 +13,10 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 import indextables as it
+from indextables.demo.report import Report, duration
+from indextables.demo.sample_logs import FIRST_DAY, NUM_DAYS, ROWS_PER_BATCH, SampleLogs, rows_per_batch, sample_logs
+from indextables.demo.stations import NAME, make_room
 from indextables.errors import ConfigError
-from indextables.spark.demo_place import NAME, make_room
-from indextables.spark.demo_report import Report, duration
-from indextables.spark.demo_rows import NUM_DAYS, SampleLogs, rows_per_batch
-from indextables.spark.sample_logs import FIRST_DAY, ROWS_PER_BATCH, sample_logs
 
 SCHEMA = pa.schema([("day", pa.string()), ("a", pa.int64())])
 
@@ -62,7 +61,7 @@ class TestPlace:
             make_table(tmp_path / "elsewhere", NAME)
             place.symlink_to(tmp_path / "elsewhere")
         before = sorted(tmp_path.rglob("*"))
-        with pytest.raises(ConfigError, match="something is there that it did not make"):
+        with pytest.raises(ConfigError, match="it holds files that no demo has created"):
             make_room(str(place))
         assert sorted(tmp_path.rglob("*")) == before
 

@@ -14,7 +14,7 @@ from tests.spark.conftest import log_rows, make_logs, rows_of
 
 import indextables as it
 from indextables.errors import CommitConflictError, ConfigError, QueryError, TableExistsError, TableNotFoundError
-from indextables.spark import jvm
+from indextables.spark.jvm import gateway
 
 OLD = [("day", pa.date32()), ("at", pa.timestamp("us", "UTC")), ("plain", pa.timestamp("us"))]
 NATIVE, PYTHON, FOUND = "FileScan parquet", "BatchScan indextables", "found on the driver"
@@ -222,7 +222,7 @@ def test_a_table_that_is_made_meanwhile_is_noticed(enabled, tmp_path, mode, fail
     place = tmp_path / "raced"
     made = make_logs(place)
     rows = enabled.createDataFrame([(7, "x")], "id bigint, message string")
-    with mock.patch("indextables.spark.saving._head", return_value=None):
+    with mock.patch("indextables.spark.sessions.saving._head", return_value=None):
         if fails:
             with pytest.raises(TableExistsError):
                 rows.write.format("indextables").mode(mode).save(str(place))
@@ -255,7 +255,7 @@ def test_a_shuffle_before_writing_keeps_partitions_whole(enabled, tmp_path) -> N
 def test_an_unknown_spark_is_served_safely(spark, logs) -> None:
     session = spark.newSession()
     with (
-        mock.patch.object(jvm, "KNOWN_SPARK", ("9.",)),
+        mock.patch.object(gateway, "KNOWN_SPARK", ("9.",)),
         pytest.warns(UserWarning, match="is not one that native scans"),
     ):
         it.enable(session)

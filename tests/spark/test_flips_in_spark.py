@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.flips.in_spark import flip_in_spark
 
 _REGIONS = (
@@ -10,12 +11,13 @@ _REGIONS = (
     "split page indexes",
     "split footer",
     "split seal",
-    "split index idx",
+    "split index pieces",
     "manifest",
 )
 _WAYS = ("native filter", "native count", "driver search", "task search")
 
 
+@pytest.mark.slow
 def test_flips_that_spark_reads(spark, tmp_path) -> None:
     report = flip_in_spark(spark, tmp_path, most=1, regions=_REGIONS, ways=_WAYS, one_of_each=True)
     assert report.num_flips == len(_REGIONS)

@@ -10,8 +10,8 @@ import pytest
 
 from indextables.config import Config
 from indextables.errors import ConfigError
-from indextables.spark.hadoop_keys import options_from_hadoop, provider_keys, secret_names
-from indextables.store.url import parse_location
+from indextables.location import parse_location
+from indextables.spark.hadoop.keys import options_from_hadoop, provider_keys, secret_names
 
 S3 = parse_location("s3a://logs/t")
 AZURE = parse_location("abfss://rows@acct.dfs.core.windows.net/t")
@@ -152,7 +152,7 @@ def test_a_provider_that_is_not_known_is_refused_or_told(caplog):
         s3a(aws_credentials_provider="com.example.Vault")
     with caplog.at_level(logging.WARNING):
         assert s3a(aws_credentials_provider="com.example.Vault,x.DefaultCredentialsProvider") == {}
-    assert "passed over `Vault`" in caplog.text
+    assert "skipped `Vault`" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_bad_values_are_refused_with_the_key():
 
 def test_encryption_by_the_client_is_refused():
     for algorithm in ("CSE-KMS", "SSE-C"):
-        with pytest.raises(ConfigError, match=r"`fs.s3a.encryption.algorithm` asks for"):
+        with pytest.raises(ConfigError, match=r"`fs.s3a.encryption.algorithm` requests"):
             s3a(encryption_algorithm=algorithm, encryption_key="hidden")
     assert s3a(server__side__encryption__algorithm="AES256") == {"aws.encryption": "aes256"}
     hadoop = {"fs.s3a.encryption.algorithm": "CSE-KMS"}

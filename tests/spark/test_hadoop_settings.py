@@ -17,10 +17,10 @@ from tests.spark.conftest import rows_of
 import indextables as it
 from indextables.config import settings
 from indextables.errors import ConfigError, StorageError
-from indextables.spark.hadoop_settings import hadoop_settings, settings_of_hadoop
-from indextables.spark.native import NativeTable
-from indextables.spark.session_settings import with_session
-from indextables.store.url import parse_location
+from indextables.location import parse_location
+from indextables.spark.hadoop.settings import hadoop_settings, settings_of_hadoop
+from indextables.spark.options.session_settings import with_session
+from indextables.spark.scan.native import NativeTable
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from tests.spark.conftest import make_logs, rows_of
 
 import indextables as it
 from indextables.errors import QueryError
-from indextables.spark.named_tables import named_tables
+from indextables.spark.catalog.named_tables import named_tables
 
 COMMANDS = (
     "DROP INDEXTABLES PARTITIONS FROM {} WHERE day = '2026-01-01'",
@@ -34,7 +34,7 @@ def load(session: Any, table: it.Table) -> Any:
 
 def refuse_all(session: Any, name: str, table: it.Table) -> None:
     for command in COMMANDS:
-        with pytest.raises(QueryError, match=f"`{name}` has no column of a table of this format"):
+        with pytest.raises(QueryError, match=f"`{name}` is not a table of this format"):
             it.sql(session, command.format(name))
     for function in ("indextables_count({})", "indextables_table({})", "indextables_terms({}, 'level')"):
         with pytest.raises(QueryError, match=f"`{name}` is not a table of this format"):
@@ -105,11 +105,11 @@ def test_views_and_tables_stand_for_the_table_that_they_read(source, table) -> N
     try:
         for name in ("src", "identities.src", "spark_catalog.identities.src", "kept", "beside", "named"):
             assert it.sql(source, f"DESCRIBE INDEXTABLES STATE {name}").first().table_path == table.url, name
-        with pytest.raises(QueryError, match="`theirs` has no column of a table of this format"):
+        with pytest.raises(QueryError, match="`theirs` is not a table of this format"):
             it.sql(source, "DESCRIBE INDEXTABLES STATE theirs")
         assert it.sql(source, "SELECT * FROM indextables_count(src)").first()[0] == 180
         for name in ("kept", "beside", "named"):
-            with pytest.raises(QueryError, match=f"`{name}` is a view that is not the whole of a table"):
+            with pytest.raises(QueryError, match=f"`{name}` is a view that does not select a whole table unchanged"):
                 it.sql(source, f"SELECT * FROM indextables_count({name})")
     finally:
         for name in ("beside", "named", "theirs"):

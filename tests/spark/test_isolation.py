@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.spark.conftest import rows_of
 
-from indextables.spark.reading import read
+from indextables.spark.scan.reading import read
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from indextables.errors import ConfigError
-from indextables.spark import java_runtime
+from indextables.spark.jvm import java_runtime
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 
@@ -74,7 +74,7 @@ def test_an_old_java_home_is_named_and_passed_over(bare, tmp_path, version):
     usable = make_java(tmp_path / "usable")
     put_on_path(bare, usable)
     bare.setenv("JAVA_HOME", str(make_java(tmp_path / "old", version)))
-    with pytest.warns(UserWarning, match=r"JAVA_HOME is passed over because `.*/old/bin/java` is Java (8|16),"):
+    with pytest.warns(UserWarning, match=r"JAVA_HOME is skipped because `.*/old/bin/java` is Java (8|16),"):
         assert java_runtime.find_java().home == str(usable)
 
 
@@ -82,7 +82,7 @@ def test_a_java_home_without_java_is_named_and_passed_over(bare, tmp_path):
     usable = make_java(tmp_path / "usable")
     put_on_path(bare, usable)
     bare.setenv("JAVA_HOME", str(tmp_path / "nothing"))
-    with pytest.warns(UserWarning, match=r"JAVA_HOME is passed over because `.*/nothing/bin/java` does not exist"):
+    with pytest.warns(UserWarning, match=r"JAVA_HOME is skipped because `.*/nothing/bin/java` does not exist"):
         assert java_runtime.find_java().home == str(usable)
 
 
@@ -97,9 +97,9 @@ def test_a_link_on_the_path_leads_to_its_java(bare, tmp_path):
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("#!/bin/sh\nexec sleep 60\n", "gave no answer within 0.5 seconds"),
+        ("#!/bin/sh\nexec sleep 60\n", "did not answer within 0.5 seconds"),
         ("#!/bin/sh\necho 'Unable to locate a Java Runtime.' >&2\nexit 1\n", "does not work (exit code 1)"),
-        ("#!/bin/sh\necho 'openjdk version \"21\"' >&2\n", "does not tell where it is installed"),
+        ("#!/bin/sh\necho 'openjdk version \"21\"' >&2\n", "does not print where it is installed"),
         ("#!/no/such/shell\n", "does not exist"),
         ("\x7fELF nonsense", "does not run: Exec format error"),
     ],
@@ -171,7 +171,7 @@ def test_many_processes_make_one_wrapper(bare, tmp_path):
     put_on_path(bare, make_java(tmp_path / "home"))
     code = (
         "import os, subprocess\n"
-        "from indextables.spark.java_runtime import java_home_for_spark\n"
+        "from indextables.spark.jvm.java_runtime import java_home_for_spark\n"
         "home = java_home_for_spark()\n"
         "print(home, subprocess.run([home + '/bin/java', 'x'], capture_output=True, text=True, check=True).stdout)\n"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.spark_runs import needs_spark
 
 from indextables.errors import ConfigError
-from indextables.spark import java_sources
+from indextables.spark.jvm import java_sources
 
 GOOD = b"package indextables.spark; final class Good { int two() { return 1 + 1; } }"
 BAD = b"package indextables.spark; final class Bad { org.apache.spark.sql.Nothing none() { return null; } }"

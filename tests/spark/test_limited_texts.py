@@ -50,6 +50,7 @@ def test_tables_of_the_catalog(session, form, tmp_path) -> None:
             it.Table.open(f"{tmp_path}/u").append(pa.table({"c": ["abcdef"]}))
 
 
+@pytest.mark.slow
 def test_saves_and_loads_by_path(session, tmp_path) -> None:
     place = f"{tmp_path}/t"
     session.sql(f"CREATE TABLE t (id INT, c CHAR(5), v VARCHAR(3)) USING indextables LOCATION '{place}'")

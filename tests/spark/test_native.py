@@ -14,7 +14,7 @@ import pytest
 
 import indextables as it
 from indextables.errors import ConfigError, QueryError, SchemaError
-from indextables.protocol.statistics import STATS_TAG, STATS_TYPED
+from indextables.protocol.statistics_tags import STATS_TAG, STATS_TYPED
 
 SCHEMA = pa.schema(
     [

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.ops.whole_tables import the_split
+from tests.maintain.whole_tables import the_split
 
 import indextables as it
 from indextables.protocol.thrift import read_struct
-from indextables.split.layout import MAGIC, SEAL_BYTES, make_seal
+from indextables.split.format.layout import MAGIC, SEAL_BYTES, make_seal
 
 NUM_ROWS = 20
 WANTED = "id = 12"

@@ -10,8 +10,6 @@ from tests.spark.conftest import rows_of
 
 import indextables as it
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(params=KINDS)
 def server(request, tmp_path) -> Iterator[Running]:

@@ -7,7 +7,7 @@ import pytest
 from tests.spark.conftest import log_rows, make_logs, rows_of
 
 import indextables as it
-from indextables.ops.background import BACKGROUND
+from indextables.runtime.background import BACKGROUND
 from indextables.spark.workers import SparkWorkers
 
 MERGE = {"spark.indextables.mergeOnWrite.enabled": "true"}

@@ -19,10 +19,10 @@ from indextables.errors import (
     SchemaError,
     TableNotFoundError,
 )
-from indextables.spark.options import SourceOptions, names_as_option
-from indextables.spark.reading import read
-from indextables.spark.session_settings import over_session, session_settings
-from indextables.spark.worker_errors import find_own_error
+from indextables.spark.jvm.worker_errors import find_own_error
+from indextables.spark.options.session_settings import over_session, session_settings
+from indextables.spark.options.source_options import SourceOptions, names_as_option
+from indextables.spark.scan.reading import read
 
 KEY = "spark.indextables.read.maxPartitionBytes"
 

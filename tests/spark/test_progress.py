@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from indextables.errors import ConfigError
-from indextables.spark.java_runtime import find_java
+from indextables.spark.jvm.java_runtime import find_java
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ def java():
 
 def test_a_line_comes_with_the_work_and_goes_with_it(tmp_path):
     code = f"""{STAND_INS}
-from indextables.spark.sessions import session
+from indextables.spark.sessions.local import session
 spark = session(master="local[2]", enable=False)
 {SLOW_JOB}
 events.fire("post_run_cell")
@@ -105,7 +105,7 @@ def test_a_real_notebook_shares_one_session_and_shows_progress(tmp_path):
                 shown.append(msg["content"]["data"]["text/plain"])
             return super().process_message(msg, cell, cell_index)
 
-    start = "from indextables.spark.sessions import session\nspark = session(master='local[2]', enable=False)"
+    start = "from indextables.spark.sessions.local import session\nspark = session(master='local[2]', enable=False)"
     again = "session(enable=False) is spark"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (start, again, SLOW_JOB)])
     Client(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from typing import Any
 
 import pytest
@@ -74,6 +75,8 @@ class Pair:
         day = self._random.randint(0, 2)
         it.sql(self._session, f"DROP INDEXTABLES PARTITIONS FROM t_indextables WHERE day = {day}")
         self._session.sql(f"ALTER TABLE t_parquet DROP IF EXISTS PARTITION (day = {day})")
+        # The files of an external table stay, and the next `MSCK REPAIR TABLE` would bring the partition back.
+        shutil.rmtree(f"{self._place}/parquet/day={day}", ignore_errors=True)
         self._session.sql("REFRESH TABLE t_parquet")
         return f"drop {day}"
 
@@ -101,12 +104,11 @@ class Pair:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1])
-def test_changes_by_chance_are_seen_as_those_of_parquet(enabled, tmp_path, seed) -> None:
+def test_changes_by_chance_are_seen_as_those_of_parquet(enabled, tmp_path, one_seed) -> None:
     enabled.sql("CREATE DATABASE changes")
     enabled.sql("USE changes")
     try:
-        pair, told = Pair(enabled, str(tmp_path), seed), []
+        pair, told = Pair(enabled, str(tmp_path), one_seed), [f"--all --seed {one_seed}"]
         for _ in range(NUM_STEPS):
             told.append(pair.step())
             assert pair.answers("indextables") == pair.answers("parquet"), told

@@ -14,8 +14,8 @@ import pytest
 from tests.spark.conftest import SCHEMA, log_rows, make_logs, rows_of
 
 import indextables as it
-from indextables.spark.reading import read
-from indextables.spark.source import IndexTablesSource
+from indextables.spark.scan.reading import read
+from indextables.spark.source.source import IndexTablesSource
 
 NOON = dt.datetime(2026, 1, 31, 12, 30, 15, 123456, tzinfo=dt.UTC)
 EARLY = dt.datetime(1900, 1, 1, tzinfo=dt.UTC)

@@ -15,7 +15,7 @@ DAY = dt.timedelta(days=1)
 
 @pytest.fixture(scope="module")
 def logs():
-    from indextables.spark import sample_logs
+    from indextables.demo import sample_logs
 
     return sample_logs
 

@@ -149,8 +149,8 @@ def test_a_score_finds_its_search_below(t, logs, query) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("SELECT score() FROM t", "no search stands below"),
-        ("SELECT score() FROM t WHERE textsearch(message, 'x') OR id = 1", "no search stands below"),
+        ("SELECT score() FROM t", "there is no search below"),
+        ("SELECT score() FROM t WHERE textsearch(message, 'x') OR id = 1", "there is no search below"),
         (
             "SELECT score() FROM t a JOIN t b ON a.id = b.id "
             "WHERE textsearch(a.message, 'ok') AND textsearch(b.message, 'ok')",
@@ -251,3 +251,10 @@ def test_values_of_every_kind(enabled, tmp_path) -> None:
         assert PUSHED in plan_of(pushed)
         assert BY_VALUES in plan_of(by_values)
         assert ids(pushed) == ids(by_values) != [], query
+
+
+def test_a_frame_that_forgets_its_table_is_not_searched(t) -> None:
+    """A checkpointed frame has no relation of a table any more, so nothing says how its words are indexed."""
+    forgotten = t.table("t").localCheckpoint()
+    with pytest.raises(Exception, match="`message` because it is not a column of a table of this format"):
+        forgotten.filter("textsearch(message, 'timeout')").collect()

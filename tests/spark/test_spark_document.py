@@ -9,8 +9,6 @@ from tests.test_documents import blocks
 
 import indextables as it
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize(
     ("document", "language", "least"),
@@ -26,5 +24,5 @@ def test_the_examples_run(spark, tmp_path, monkeypatch, document, language, leas
     enabled = it.enable(spark.newSession())
     code = blocks(language, document)
     assert len(code) >= least
-    with mock.patch("indextables.spark.sessions.session", return_value=enabled):
+    with mock.patch("indextables.spark.sessions.local.session", return_value=enabled):
         exec(compile("\n".join(code), document, "exec"), {})

@@ -11,9 +11,10 @@ from tests.spark.conftest import log_rows, make_logs
 import indextables as it
 from indextables.commands import COMMANDS, parse_command
 from indextables.errors import ConfigError, QueryError, TableNotFoundError
+from indextables.maintain.merge import merge_jobs
 from indextables.predicate.source import show_place
-from indextables.spark import jvm
-from indextables.spark.sql_commands import run_command
+from indextables.spark.jvm import gateway
+from indextables.spark.statements.commands import run_command
 
 
 def run(spark, text):
@@ -93,7 +94,8 @@ def test_the_history(session, table):
     assert run(session, f"DESCRIBE INDEXTABLES HISTORY '{table.url}'").count() == 4
 
 
-def test_no_rows(session):
+def test_no_rows(session, monkeypatch):
+    monkeypatch.setattr(merge_jobs, "_jobs", merge_jobs._Jobs())
     answer = run(session, "DESCRIBE INDEXTABLES MERGE JOBS")
     assert answer.columns == COMMANDS["merge_jobs"].schema.names
     assert answer.collect() == []
@@ -117,10 +119,11 @@ def test_caches(session, table, view, cache):
     assert (row.table_path, row.result) == (place, "INVALIDATED")
     assert row.cache_hits_before + row.cache_misses_before > 0
     assert place in {row.table_path for row in run(session, "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE").collect()}
-    searchers, indexes = run(session, "FLUSH INDEXTABLES SEARCHER CACHE").collect()
+    searchers, indexes, rows = run(session, "FLUSH INDEXTABLES SEARCHER CACHE").collect()
     assert (searchers.cache_type, searchers.status) == ("searchers", "FLUSHED")
     assert searchers.cleared_entries >= 6
     assert (indexes.cache_type, indexes.status, indexes.cleared_entries) == ("indexes", "FLUSHED", 6)
+    assert (rows.cache_type, rows.status) == ("rows", "FLUSHED")
     assert opened.count("timeout") == 23
     assert session.table(view).count() == 180
     session.conf.set("spark.indextables.cache.disk.enabled", "false")
@@ -146,14 +149,14 @@ def test_names_that_are_not_one_table(session, table, view, tmp_path):
     session.sql(f"SELECT count(*) AS n FROM {view}").createOrReplaceTempView("computed")
     try:
         text = "COMPACT INDEXTABLES both"
-        with pytest.raises(QueryError, match=r"`both` (has columns of several tables|is not known)") as caught:
+        with pytest.raises(QueryError, match=r"`both` (has columns of several tables|is unknown)") as caught:
             run(session, text)
-        if jvm.is_classic(session):
+        if gateway.is_classic(session):
             assert table.url in str(caught.value)
             assert other.url in str(caught.value)
         assert show_place(text, text.index("both")) in str(caught.value)
         for name in ("numbers", "computed"):
-            reason = f"`{name}` (has no column of a table of this format|is not known.*), at line 1"
+            reason = f"`{name}` (is not a table of this format|is unknown.*), at line 1"
             with pytest.raises(QueryError, match=reason):
                 run(session, f"COMPACT INDEXTABLES {name}")
     finally:
@@ -231,7 +234,7 @@ sys.meta_path.insert(0, NoPandas())
 from tests.spark.spark_sessions import spark_session
 from indextables.commands import parse_command
 from indextables.spark import jvm
-from indextables.spark.sql_commands import run_command
+from indextables.spark.statements.commands import run_command
 
 with spark_session(sys.argv[2]) as spark:
     for asked in ("STATE '{}'", "HISTORY '{}'", "MERGE JOBS"):
@@ -240,6 +243,7 @@ with spark_session(sys.argv[2]) as spark:
 """
 
 
+@pytest.mark.slow
 def test_pandas_is_not_needed(spark, table, tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", WITHOUT_PANDAS, table.url, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from indextables.errors import QueryError
 from indextables.predicate.words import tokenize
-from indextables.spark.sql_calls import Name, Parameters, find_calls
-from indextables.spark.sql_text import apply_edits, operator_edits, rewrite_condition, search_calls, split_words
+from indextables.spark.statements.calls import Name, Parameters, find_calls
+from indextables.spark.statements.operators import (
+    apply_edits,
+    operator_edits,
+    rewrite_condition,
+    search_calls,
+    split_words,
+)
 
 NAMES = ["a", "msg", "t.msg", "`a b`", "`textsearch`", "t.`x``y`.z", "s . t", "desc", "table"]
 QUIET = [
@@ -146,15 +152,15 @@ BAD = {
     "SELECT * FROM t WHERE a AND msg TEXTSEARCH upper('q')": "a string or a parameter",
     "SELECT * FROM t WHERE msg TEXTSEARCH ('q')": "a string or a parameter",
     "SELECT * FROM t WHERE a OR msg TEXTSEARCH 5": "a string or a parameter",
-    "SELECT * FROM t WHERE msg TEXTSEARCH 'a' || 'b'": "stands behind",
-    "SELECT * FROM t WHERE msg TEXTSEARCH :q::string": "stands behind",
-    "SELECT * FROM t WHERE a || msg TEXTSEARCH 'q'": "stands before",
-    "SELECT * FROM t WHERE true = msg TEXTSEARCH 'q'": "stands before",
-    "SELECT * FROM t WHERE id::string TEXTSEARCH 'q'": "stands before",
-    "SELECT * FROM t WHERE tags[0].msg TEXTSEARCH 'q'": "stands before",
-    "SELECT * FROM t WHERE v:msg TEXTSEARCH 'q'": "stands before",
-    "SELECT * FROM t WHERE a LIKE msg TEXTSEARCH 'q'": "stands before",
-    "SELECT * FROM t TEXTSEARCH 'q'": "stands before",
+    "SELECT * FROM t WHERE msg TEXTSEARCH 'a' || 'b'": "is after the string",
+    "SELECT * FROM t WHERE msg TEXTSEARCH :q::string": "is after the string",
+    "SELECT * FROM t WHERE a || msg TEXTSEARCH 'q'": "is before the column",
+    "SELECT * FROM t WHERE true = msg TEXTSEARCH 'q'": "is before the column",
+    "SELECT * FROM t WHERE id::string TEXTSEARCH 'q'": "is before the column",
+    "SELECT * FROM t WHERE tags[0].msg TEXTSEARCH 'q'": "is before the column",
+    "SELECT * FROM t WHERE v:msg TEXTSEARCH 'q'": "is before the column",
+    "SELECT * FROM t WHERE a LIKE msg TEXTSEARCH 'q'": "is before the column",
+    "SELECT * FROM t TEXTSEARCH 'q'": "is before the column",
     "SELECT * FROM t WHERE * FIELDMATCH 'v'": "all text columns",
 }
 
@@ -230,7 +236,7 @@ def test_calls_are_found_where_tables_stand() -> None:
     )
     assert [call.arguments[0].value for call in calls(text)] == ["a", "c", "d", "e"]
     for bad in ("SELECT f('a')", "SELECT * FROM t WHERE x = f('a')", "SELECT a, abs(f('a')) FROM t", "f('a')"):
-        with pytest.raises(QueryError, match="gives a table"):
+        with pytest.raises(QueryError, match="returns a table"):
             calls(bad)
 
 
@@ -264,7 +270,7 @@ def test_bad_arguments_are_refused_with_their_place(arguments, reason) -> None:
 def test_a_parameter_that_is_no_plain_value_is_refused() -> None:
     with pytest.raises(QueryError, match="plain value"):
         values(":a", {"a": object()})
-    with pytest.raises(QueryError, match="have to be doubled"):
+    with pytest.raises(QueryError, match="must be doubled"):
         values("'{a}'", None, {"a": "b"})
 
 

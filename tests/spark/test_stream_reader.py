@@ -14,7 +14,7 @@ from tests.spark.streams import Stream, rows
 
 import indextables as it
 from indextables.errors import ConfigError, CorruptLogError, IndexTablesError, RetentionError
-from indextables.spark.source import IndexTablesSource
+from indextables.spark.source.source import IndexTablesSource
 
 
 class Query:
@@ -226,7 +226,7 @@ def test_offsets_of_another_source_are_refused(stream) -> None:
         ({"limit": "1"}, "cannot read a stream with the option `limit`"),
         ({"checkpointLocation": "x"}, "cannot read a stream with the option `checkpointLocation`"),
         ({"startingVersion": "9"}, "the table is at version 3"),
-        ({"startingTimestamp": "2999-01-01"}, "yet to come"),
+        ({"startingTimestamp": "2999-01-01"}, "in the future"),
     ],
 )
 def test_options_without_a_meaning_are_refused(stream, options, message) -> None:

@@ -14,8 +14,8 @@ from tests.spark.streams import SCHEMA, Stream, rows
 
 import indextables as it
 from indextables.errors import CommitConflictError, ConfigError
-from indextables.spark.arrow_types import to_spark_schema
-from indextables.spark.source import IndexTablesSource
+from indextables.spark.options.arrow_types import to_spark_schema
+from indextables.spark.source.source import IndexTablesSource
 
 
 class Sink(Stream):

@@ -35,6 +35,7 @@ def test_rows_arrive_once_also_when_a_batch_is_repeated(session, stream) -> None
     assert (table.partition_columns, table.count("failed")) == (("day",), 8)
 
 
+@pytest.mark.slow
 def test_a_deleted_checkpoint_starts_anew_and_another_query_is_another(spark, stream, tmp_path) -> None:
     stream.run(spark)
     shutil.rmtree(stream.checkpoint)
@@ -46,6 +47,7 @@ def test_a_deleted_checkpoint_starts_anew_and_another_query_is_another(spark, st
     assert stream.ids() == sorted([*range(30), *range(30), *range(0, 30, 5)])
 
 
+@pytest.mark.slow
 def test_the_output_mode_complete_replaces_all_rows(spark, stream) -> None:
     counted = stream.load(spark, maxFilesPerTrigger=2).groupBy("day").agg(f.count("*").alias("n"))
     finish(stream.start(counted, mode="complete"))
@@ -62,7 +64,7 @@ def test_a_failure_is_told_by_the_query(spark, stream) -> None:
     stream.table.overwrite(rows(50, 2))
     error = failure(stream.start(stream.load(spark, startingVersion=4)))
     assert "cannot follow" in error
-    assert "hint: the option `onRemovedRows` goes on" in error
+    assert "hint: set the option `onRemovedRows` to continue" in error
 
 
 def test_options_of_streams_are_refused_elsewhere(session, stream) -> None:

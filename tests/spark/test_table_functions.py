@@ -120,7 +120,7 @@ def test_tables_by_name(session, logs, numbers) -> None:
     assert it.sql(session, "SELECT * FROM indextables_terms(projected, level)").count() == 2
     for view in ("some", "renamed", "found", "less", "twice"):
         with pytest.raises(
-            QueryError, match=f"`{view}` is a view that is not the whole of a table, at line 1, column 33"
+            QueryError, match=f"`{view}` is a view that does not select a whole table unchanged, at line 1, column 33"
         ):
             it.sql(session, f"SELECT * FROM indextables_count({view})")
     with pytest.raises(QueryError, match="`other` is not a table of this format"):

@@ -18,10 +18,11 @@ from tests.spark.conftest import make_logs
 
 from indextables.commands import parse_command
 from indextables.errors import ConfigError, IndexTablesError, TableNotFoundError
-from indextables.ops.cancelling import Cancellation, WorkCancelled, cancelled_by
-from indextables.ops.workers import InlineWorkers, workers_for, working_with
-from indextables.spark import sql_commands, workers
-from indextables.spark.sql_commands import run_command
+from indextables.maintain.workers import InlineWorkers, workers_for, working_with
+from indextables.runtime.cancellation import Cancellation, WorkCancelled, cancelled_by
+from indextables.spark import workers
+from indextables.spark.statements import commands as sql_commands
+from indextables.spark.statements.commands import run_command
 from indextables.spark.workers import SparkWorkers, enabled_workers
 from indextables.table import Table
 from indextables.transaction_log import TransactionLog
@@ -227,7 +228,7 @@ def test_a_stopped_session_leaves_the_work_to_processes():
     script = """
         import operator
         import indextables as it
-        from indextables.ops.workers import LocalWorkers, workers_for
+        from indextables.maintain.workers import LocalWorkers, workers_for
         from indextables.spark.workers import SparkWorkers
         from indextables.transaction_log import TransactionLog
 

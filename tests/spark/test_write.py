@@ -8,8 +8,6 @@ from tests.spark.spark_rows import numbers, orphans, save
 
 import indextables as it
 
-pytestmark = pytest.mark.slow
-
 ROWS = "id", "cast(id % 3 as int) as Part", "concat('row number ', id) as Message"
 
 
@@ -72,7 +70,7 @@ def test_an_overwrite_takes_the_place_of_everything(spark, url) -> None:
     assert numbers(url, version=1) == list(range(10))
     save(rows(spark, 30, 31), url, "overwrite", ifVersion="2")
     said = refusal(rows(spark, 40, 41), url, "overwrite", ifVersion="2")
-    assert "the table is at version 3, not at version 2 as was asked for" in said
+    assert "the table is at version 3, not at version 2 as requested" in said
     assert numbers(url) == [30]
     assert orphans(url) == set()
 

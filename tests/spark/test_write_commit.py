@@ -11,16 +11,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType
+from tests.doubles.faulty_store import Call, Fault, FaultyStore
 from tests.spark.spark_rows import numbers, orphans
 
 import indextables as it
 from indextables.config import Config
 from indextables.errors import CommitConflictError, CommitStateUnknownError, ConfigError, IndexTablesError, SchemaError
 from indextables.protocol.names import parse_version_key
-from indextables.spark.options import SourceOptions
-from indextables.spark.writer import TableWriter, WrittenSplits
+from indextables.spark.options.source_options import SourceOptions
+from indextables.spark.source.batch_writer import TableWriter, WrittenSplits
 from indextables.store import open_store
-from indextables.store.faulty import Call, Fault, FaultyStore
 
 COLUMNS = {"id": LongType(), "part": IntegerType(), "message": StringType()}
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int32()), ("message", pa.string())])
@@ -129,7 +129,7 @@ def test_a_table_that_was_made_anew_gets_no_rows_of_the_old_one(url) -> None:
         shutil.rmtree(url)
         it.Table.create(url, SCHEMA)
         messages = [task(writer, 1)]
-        with pytest.raises(CommitConflictError, match="the table was made anew"):
+        with pytest.raises(CommitConflictError, match="the table was recreated"):
             writer.commit(messages)
         assert orphans(url) == set()
         assert numbers(url) == []
@@ -162,7 +162,7 @@ def test_an_abort_after_a_commit_that_was_tried_deletes_nothing(url) -> None:
 def test_a_task_without_a_message_is_no_task_without_rows(url) -> None:
     writer = begin(url)
     messages = [task(writer, 1), None]
-    with pytest.raises(IndexTablesError, match="a task has not said what it wrote"):
+    with pytest.raises(IndexTablesError, match="a task did not report its splits"):
         writer.commit(messages)
     writer.abort(messages)
     assert orphans(url) == set()
@@ -189,7 +189,7 @@ def test_an_abort_that_cannot_ask_the_log_deletes_nothing(url, monkeypatch, capl
     through(monkeypatch, url, lambda call: Fault.UNAVAILABLE if call.verb != "delete_many" else Fault.NONE)
     with caplog.at_level(logging.WARNING):
         writer.abort(messages)
-    assert "1 splits stay until a purge because the log cannot be asked" in caplog.text
+    assert "1 splits stay until a purge because the log is not readable" in caplog.text
     assert len(orphans(url)) == 1
 
 
@@ -220,7 +220,7 @@ def test_two_saves_that_create_one_table_both_append(url) -> None:
 @pytest.mark.parametrize(
     ("columns", "options", "kind", "said"),
     [
-        ({**COLUMNS, "message": BinaryType()}, {}, SchemaError, "a table with another schema is there"),
+        ({**COLUMNS, "message": BinaryType()}, {}, SchemaError, "there is a table with another schema"),
         (COLUMNS, {"partitionBy": "part"}, SchemaError, r"partitioned by \(\), not by \(part\)"),
         (
             COLUMNS,

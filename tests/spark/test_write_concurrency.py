@@ -140,7 +140,7 @@ def test_a_table_that_goes_away_during_a_job_gets_none_of_its_rows(spark, url, t
         os.rename(url, tmp_path / "away")
         it.Table.create(url, pa.schema([("id", pa.int64())]))
         (tmp_path / "go").touch()
-        with pytest.raises(Exception, match="the table was made anew"):
+        with pytest.raises(Exception, match="the table was recreated"):
             append.result()
     assert numbers(url) == []
 

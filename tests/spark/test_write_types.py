@@ -12,8 +12,6 @@ from tests.spark.spark_rows import save
 
 import indextables as it
 
-pytestmark = pytest.mark.slow
-
 SCHEMA = """
     id int, byte byte, short short, int int, long long, float float, double double, decimal decimal(38,18),
     small decimal(7,2), string string, binary binary, boolean boolean, date date, timestamp timestamp,

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.spark.jobs import quick_settings
 
 import indextables as it
-from indextables.spark.java_runtime import java_home_for_spark
+from indextables.spark.jvm.java_runtime import java_home_for_spark
 
 NUM_BATCHES = 3
 ROWS_PER_BATCH = 40

@@ -8,13 +8,13 @@ import os
 import random
 
 import pyarrow as pa
+from tests.doubles.metered_store import MeteredStore
 
 from indextables.config import Config
-from indextables.split.layout import Segment
+from indextables.split.format.layout import Segment
+from indextables.split.index.term_filter import ROUGH, TermFilterBuilder
 from indextables.split.split_file import FinishedSplit, SplitFile, SplitFileWriter
-from indextables.split.term_filter import ROUGH, TermFilterBuilder
 from indextables.store import ObjectStore, open_store
-from indextables.store.metered import MeteredStore
 
 KEY = "part=1/a.split"
 FILES = {"meta.json": b'{"segments": []}' * 20, "s.term": bytes(random.Random(1).randbytes(300)), "s.empty": b""}

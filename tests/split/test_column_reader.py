@@ -18,8 +18,9 @@ from tests.split.split_examples import KEY, RecordingStore, every_type, open_spl
 
 from indextables.errors import CorruptSplitError, SchemaError
 from indextables.protocol.thrift import binary, i32, i64, list_of, read_list_spans, read_struct, struct
-from indextables.split import encoding, split_file
-from indextables.split.page_table import Pages, PageTable, encode_page_table, find_pages
+from indextables.split import split_file
+from indextables.split.format.page_table import Pages, PageTable, encode_page_table, find_pages
+from indextables.split.rows import encoding
 from indextables.split.split_file import SplitFile
 
 NUM_ROWS = 3_000
@@ -89,7 +90,7 @@ def test_each_page_alone_and_all_of_them(paged, monkeypatch) -> None:
     split = open_split(root, finished)
     for numbers in ([0], [NUM_ROWS - 1], [0, NUM_ROWS - 1], list(range(0, NUM_ROWS, 61))):
         assert read_rows(split, numbers).to_pylist() == rows_of(table, numbers)
-    monkeypatch.setattr("indextables.split.rows._WAVE_BYTES", 1)  # one row at a time
+    monkeypatch.setattr("indextables.split.rows.row_reader._WAVE_BYTES", 1)  # one row at a time
     assert read_rows(split, [5, 6, 700]).to_pylist() == rows_of(table, [5, 6, 700])
 
 
@@ -103,6 +104,7 @@ def test_few_rows_fetch_few_bytes(paged) -> None:
     assert sum(end - start for start, end in store.ranges) < 500
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_of_a_page_is_noticed(paged, tmp_path) -> None:
     root, _, finished = paged
     data = (root / KEY).read_bytes()
@@ -150,7 +152,7 @@ def test_a_page_table_is_read_back() -> None:
 def test_what_is_no_page_table_is_refused() -> None:
     data = encode_page_table([Pages((0, 20), (0, 64), (1, 2), 3)])
     for damaged in (data[:-1], data + b"x", b"", b"\1"):
-        with pytest.raises(ValueError, match=r"it is too short|its length does not fit"):
+        with pytest.raises(ValueError, match=r"it is too short|its length is wrong"):
             PageTable(damaged)
 
 

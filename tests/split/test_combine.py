@@ -17,23 +17,23 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.doubles.faulty_store import Fault, FaultyStore
+from tests.doubles.metered_store import MeteredStore
 from tests.split.query.query_oracle import evaluate
 from tests.split.query.test_query_rows import ROWS, TREES
 
 from indextables.config import Config
 from indextables.errors import ConfigError, CorruptSplitError, ObjectNotFoundError, SchemaError, StorageError
 from indextables.protocol.actions import Add
-from indextables.protocol.statistics import FOOTER_TAG
-from indextables.split import combined_index, writer
+from indextables.protocol.statistics_tags import FOOTER_TAG
+from indextables.split import combine, writer
 from indextables.split.combine import BadSourcesError, combine_splits
-from indextables.split.index_cache import IndexCache
+from indextables.split.index.index_cache import IndexCache
 from indextables.split.query import parse_query
-from indextables.split.searcher import SplitSearcher
+from indextables.split.search.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
 from indextables.split.writer import SplitWriter
 from indextables.store import ObjectStore, open_store
-from indextables.store.faulty import Fault, FaultyStore
-from indextables.store.metered import MeteredStore
 
 SCHEMA = pa.schema(
     [
@@ -111,7 +111,7 @@ def place(tmp_path) -> Place:
 @contextlib.contextmanager
 def any_segments() -> Iterator[None]:
     """Segments are kept however small they are."""
-    with mock.patch.multiple(combined_index, ROWS_PER_SEGMENT=1):
+    with mock.patch.multiple(combine, ROWS_PER_SEGMENT=1):
         yield
 
 
@@ -214,8 +214,7 @@ def test_damaged_rows_are_named_and_leave_nothing(place, by_segments) -> None:
 
 def test_a_damaged_index_is_made_again_from_the_rows(place, caplog) -> None:
     sources = [place.write(SOME_ROWS[:30]), place.write(SOME_ROWS[30:])]
-    member = place.open(sources[1]).directory.members[2]
-    _flip(place, sources[1], member.offset)
+    _flip(place, sources[1], place.open(sources[1]).directory.index_range[0])
     with any_segments(), caplog.at_level(logging.WARNING):
         found = place.combine(*sources)
     assert "an index is damaged" in caplog.text
@@ -229,7 +228,7 @@ def test_an_index_of_another_engine_is_made_again(place, caplog) -> None:
         old = place.write(SOME_ROWS[:30])
     with any_segments(), caplog.at_level(logging.INFO):
         found = place.combine(old, place.write(SOME_ROWS[30:]))
-    assert "is of tantivy 0.1" in caplog.text
+    assert "was written by tantivy 0.1" in caplog.text
     assert len(place.segments(found)) == 1
     assert place.open(found).directory.engine_version == writer.ENGINE_VERSION
 
@@ -248,10 +247,10 @@ def test_the_settings_of_the_table_decide_how_it_is_indexed(place) -> None:
 
 def test_too_many_segments_become_one(place) -> None:
     sources = [place.write(SOME_ROWS[start : start + 10]) for start in range(0, 90, 10)]
-    with mock.patch.multiple(combined_index, ROWS_PER_SEGMENT=1, MOST_SEGMENTS=8):
+    with mock.patch.multiple(combine, ROWS_PER_SEGMENT=1, MOST_SEGMENTS=8):
         assert len(place.segments(place.combine(*sources[:8]))) == 8
         assert len(place.segments(place.combine(*sources))) == 1
-    with mock.patch.multiple(combined_index, ROWS_PER_SEGMENT=45):
+    with mock.patch.multiple(combine, ROWS_PER_SEGMENT=45):
         assert len(place.segments(place.combine(*sources[:2]))) == 1
         assert len(place.segments(place.combine(place.combine(*sources[:4]), place.combine(*sources[4:])))) == 2
 
@@ -265,7 +264,7 @@ def test_a_split_may_be_named_twice(place) -> None:
 
 
 def test_what_cannot_be_combined_is_refused(place) -> None:
-    with pytest.raises(ConfigError, match="none is named"):
+    with pytest.raises(ConfigError, match="the list is empty"):
         combine_splits(place.store, [], SCHEMA, place.config)
     source = place.write(SOME_ROWS[:3])
     with pytest.raises(BadSourcesError, match=source.path) as error:
@@ -295,7 +294,8 @@ def test_a_count_that_the_log_does_not_know_is_no_error(place) -> None:
 
 def test_an_index_that_cannot_be_fetched_is_made_again(place) -> None:
     sources = [place.write(SOME_ROWS[:30]), place.write(SOME_ROWS[30:])]
-    starts = {member.offset for member in place.open(sources[1]).directory.members}
+    pieces = place.open(sources[1]).directory.pieces
+    starts = {pieces.offset, pieces.tails_offset}
 
     class Failing(MeteredStore):
         def get_ranges(self, key, ranges):

@@ -14,9 +14,9 @@ from tests.split.split_columns import SCALARS
 
 from indextables.config import Config
 from indextables.errors import SchemaError
-from indextables.split.documents import column_values, documents, json_object
-from indextables.split.fields import map_fields
-from indextables.split.literals import index_value
+from indextables.split.index.documents import column_values, documents, json_object
+from indextables.split.index.fields import map_fields
+from indextables.split.index.literals import index_value
 
 
 def field_of(type_, kind: str | None = None):
@@ -121,7 +121,7 @@ def test_keys_are_text():
 
 def test_rows_are_numbered_and_nulls_left_out():
     batch = pa.record_batch({"a": [1, None], "b": ["x", "y"]})
-    made = list(documents(batch, map_fields(batch.schema, Config.resolve()), first_row=7))
+    made = list(documents(batch, map_fields(batch.schema, Config.resolve()), [7, 8]))
     assert [document.to_dict() for document in made] == [
         {"_row": [7], "f0": [1], "f1": ["x"]},
         {"_row": [8], "f1": ["y"]},

@@ -9,7 +9,7 @@ import pytest
 from indextables.config import Config
 from indextables.errors import SchemaError
 from indextables.protocol.doc_mapping import canonical_json
-from indextables.split.fields import FieldMap, Kind, map_fields
+from indextables.split.index.fields import FieldMap, Kind, map_fields
 
 NATURAL = {
     pa.string(): Kind.STRING,

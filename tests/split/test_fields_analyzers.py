@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from indextables.errors import SchemaError
-from indextables.split.analyzers import make_analyzer, tokens
-from indextables.split.fields import IndexField, Kind
-from indextables.split.tokenizers import STEMMERS
+from indextables.split.index.analyzers import make_analyzer, tokens
+from indextables.split.index.fields import IndexField, Kind
+from indextables.split.index.tokenizers import STEMMERS
 
 
 def text_field(tokenizer: str, length: int = 255, kind: Kind = Kind.TEXT) -> IndexField:

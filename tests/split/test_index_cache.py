@@ -14,8 +14,8 @@ import tantivy
 
 from indextables.config import Config
 from indextables.errors import CorruptSplitError, StorageError
-from indextables.split import index_cache
-from indextables.split.index_cache import IndexCache
+from indextables.split.index import index_cache
+from indextables.split.index.index_cache import IndexCache
 
 FILES = {"meta.json": b"{}", "a.term": b"terms" * 1_000}
 NUM_BYTES = sum(map(len, FILES.values()))
@@ -300,3 +300,38 @@ def test_a_search_changes_nothing_that_is_compared(tmp_path) -> None:
         with cache_at(tmp_path).directory("a", fill) as directory:
             index = tantivy.Index.open(directory)
             assert index.searcher().search(index.parse_query("words", ["f0"]), 10).count == 1
+
+
+def make_sparse(tmp_path, name: str, *, size: int, filled: int, used: int) -> object:
+    """Make an entry of the other kind by hand."""
+    entry = tmp_path / "cache" / "partial-indexes" / name
+    (entry / "files").mkdir(parents=True)
+    for path in (entry.parent, entry):
+        path.chmod(0o700)
+    with open(entry / "files" / "a.idx", "wb") as file:
+        os.ftruncate(file.fileno(), size)
+        file.write(b"x" * filled)
+    (entry / "record").write_bytes(b"")
+    os.utime(entry / "record", (used, used))
+    return entry
+
+
+def test_all_kinds_of_entries_share_the_limit_and_holes_take_no_room(tmp_path) -> None:
+    old = make_sparse(tmp_path, "old", size=64 << 20, filled=100 << 10, used=1)
+    new = make_sparse(tmp_path, "new", size=64 << 20, filled=100 << 10, used=2)
+    room = {"cache.disk.maxSize": str(220 << 10)}
+    use(cache_at(tmp_path, **room), "a")
+    assert old.exists()
+    assert new.exists()
+    make_sparse(tmp_path, "newest", size=64 << 20, filled=100 << 10, used=3)
+    use(cache_at(tmp_path, **room), "b")
+    assert not old.exists()
+    assert new.exists()
+    assert len(entries(tmp_path)) == 2
+
+
+def test_entries_in_a_directory_that_others_may_write_stay(tmp_path) -> None:
+    old = make_sparse(tmp_path, "old", size=64 << 20, filled=100 << 10, used=1)
+    old.parent.chmod(0o777)
+    use(cache_at(tmp_path, **{"cache.disk.maxSize": "10K"}), "a")
+    assert old.exists()

@@ -14,11 +14,11 @@ from tests.split.split_columns import SCALARS
 
 from indextables.config import Config
 from indextables.errors import CorruptSplitError, SchemaError
-from indextables.split import indexing
-from indextables.split.analyzers import tokens
-from indextables.split.fields import FieldMap, map_fields
-from indextables.split.indexing import BuiltIndex, IndexBuilder, open_index
-from indextables.split.literals import index_value
+from indextables.split.index import builder
+from indextables.split.index.analyzers import tokens
+from indextables.split.index.builder import BuiltIndex, IndexBuilder, open_index
+from indextables.split.index.fields import FieldMap, map_fields
+from indextables.split.index.literals import index_value
 
 SMALL_HEAP = 15_000_000
 ALL = tantivy.Query.all_query
@@ -81,7 +81,7 @@ def test_segments_stand_in_the_order_of_rows(tmp_path):
 
 
 def test_parts_are_put_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(indexing.IndexBuilder, "_bytes_per_part", property(lambda _: 200_000, lambda *_: None), False)
+    monkeypatch.setattr(builder.IndexBuilder, "_bytes_per_part", property(lambda _: 200_000, lambda *_: None), False)
     built, fields = build(tmp_path, many_words(4_000), **{"indexing.text": "text"})
     assert len(built.segments) > 2
     assert sorted(os.listdir(tmp_path)) == sorted(built.files)
@@ -92,13 +92,13 @@ def test_parts_are_put_together(tmp_path, monkeypatch):
 
 
 def test_a_part_whose_order_was_lost_is_indexed_again(tmp_path, monkeypatch):
-    keep, asked = indexing._Part.segments, []
+    keep, asked = builder._Part.segments, []
 
     def segments(part):
         asked.append(part.num_bytes)
         return None if part.num_bytes > 3_000 else keep(part)
 
-    monkeypatch.setattr(indexing._Part, "segments", segments)
+    monkeypatch.setattr(builder._Part, "segments", segments)
     table = pa.table({"row": list(range(2_000))})
     built, fields = build(tmp_path, table)
     assert max(asked) > 3_000
@@ -107,10 +107,10 @@ def test_a_part_whose_order_was_lost_is_indexed_again(tmp_path, monkeypatch):
     check_order(str(tmp_path), built, fields, 2_000)
 
 
-def make_part(path: Path, firsts: list[int]) -> indexing._Part:
+def make_part(path: Path, firsts: list[int]) -> builder._Part:
     """A part of one segment, in which batches of three rows stand that begin at `firsts`."""
     batch = pa.record_batch({"row": [0, 1, 2]})
-    part = indexing._Part(str(path / "part"), map_fields(batch.schema, Config.resolve()), SMALL_HEAP, firsts[0])
+    part = builder._Part(str(path / "part"), map_fields(batch.schema, Config.resolve()), SMALL_HEAP, firsts[0])
     for first in firsts:
         part.first_row = first - part._num_rows
         part.add(batch)
@@ -129,12 +129,12 @@ def test_the_order_of_rows_is_checked(firsts, in_order, tmp_path):
 def test_segments_are_put_in_order(tmp_path, monkeypatch):
     part = make_part(tmp_path, [0, 3])
     segments = [
-        (indexing.Segment(name="b", first_row=4, num_rows=2), {}),
-        (indexing.Segment(name="a", first_row=0, num_rows=4), {}),
+        (builder.Segment(name="b", first_row=4, num_rows=2), {}),
+        (builder.Segment(name="a", first_row=0, num_rows=4), {}),
     ]
-    monkeypatch.setattr(indexing, "_segments", lambda *_: iter(segments))
+    monkeypatch.setattr(builder, "_segments", lambda *_: iter(segments))
     assert part.segments() == segments[::-1]
-    monkeypatch.setattr(indexing, "_segments", lambda *_: iter(segments[1:]))
+    monkeypatch.setattr(builder, "_segments", lambda *_: iter(segments[1:]))
     assert part.segments() is None
 
 
@@ -257,7 +257,7 @@ def test_a_value_of_another_type_is_an_error(tmp_path):
 def test_a_panic_in_the_writer_is_an_error_of_ours(tmp_path, monkeypatch):
     wrong = tantivy.Document()
     wrong.add_integer("_row", 1)
-    monkeypatch.setattr(indexing, "documents", lambda *_: iter([wrong]))
+    monkeypatch.setattr(builder, "documents", lambda *_: iter([wrong]))
     with pytest.raises(SchemaError, match="cannot finish an index because the engine failed"):
         build(tmp_path, pa.table({"a": [1]}))
 
@@ -266,11 +266,11 @@ def test_a_panic_of_the_engine_is_an_error_of_ours():
     panic = type("PanicException", (BaseException,), {})
     with (
         pytest.raises(CorruptSplitError, match="cannot x because the engine failed: boom"),
-        indexing.engine_errors("x", CorruptSplitError),
+        builder.engine_errors("x", CorruptSplitError),
     ):
         raise panic("boom")
     for other in (KeyboardInterrupt, MemoryError):
-        with pytest.raises(other), indexing.engine_errors("x", CorruptSplitError):
+        with pytest.raises(other), builder.engine_errors("x", CorruptSplitError):
             raise other
 
 

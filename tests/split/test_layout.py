@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from indextables.errors import CorruptSplitError
-from indextables.split.layout import (
+from indextables.split.format.layout import (
     Directory,
     Member,
     Piece,
+    Pieces,
     Segment,
     check_seal,
     decode_directory,
@@ -58,8 +59,8 @@ def test_what_a_newer_writer_adds_is_passed_over() -> None:
 
 
 def test_a_newer_layout_is_named() -> None:
-    with pytest.raises(CorruptSplitError, match="its layout version is `2`, and this library knows `1`"):
-        decode_directory('{"layout_version": 2}', "k")
+    with pytest.raises(CorruptSplitError, match="its layout version is `3`, and this library knows `1` and `2`"):
+        decode_directory('{"layout_version": 3}', "k")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"layout_version": 1}', b"\xff", '{"layout_version": "1"}'])
@@ -110,3 +111,34 @@ def test_a_seal_proves_what_stands_behind_it() -> None:
         check_seal(b"x" + seal[1:] + b"behind", "k", size=1_000)
     with pytest.raises(CorruptSplitError, match="before its seal"):
         check_seal(seal[:-1], "k", size=1_000)
+
+
+def pieces(**changes) -> Pieces:
+    facts = {"offset": 10, "tails_offset": 40, "table": member(name="piece-table", offset=50, pieces=[piece(9, 9)])}
+    return Pieces(**{**facts, **changes})
+
+
+def in_pieces(**changes) -> Directory:
+    return directory(**{"layout_version": 2, "members": [], "pieces": pieces(), **changes})
+
+
+def test_an_index_in_pieces_is_read_back() -> None:
+    assert decode_directory(encode_directory(in_pieces()), "k") == in_pieces()
+    assert in_pieces().index_range == (10, 59)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layout_version": 1},
+        {"pieces": None},
+        {"members": [member()]},
+        {"pieces": pieces(offset=3)},
+        {"pieces": pieces(offset=41)},
+        {"pieces": pieces(tails_offset=51)},
+        {"pieces": pieces(table=member(name="piece-table", offset=95, pieces=[piece(9, 9)]))},
+    ],
+)
+def test_an_index_in_impossible_pieces_is_refused(changes) -> None:
+    with pytest.raises(CorruptSplitError):
+        decode_directory(encode_directory(in_pieces(**changes)), "k")

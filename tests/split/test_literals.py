@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.split.split_columns import SCALARS, is_nan, literal
 
 from indextables.config import Config
-from indextables.split.fields import IndexField, map_fields
-from indextables.split.literals import index_value, json_text, parse_literal
+from indextables.split.index.fields import IndexField, map_fields
+from indextables.split.index.literals import index_value, json_text, parse_literal
 
 
 def field_of(type_, **options) -> IndexField:

@@ -18,7 +18,7 @@ import pytest
 from tests.spark.spark_sessions import spark_session
 
 from indextables.config import Config
-from indextables.split import combined_index
+from indextables.split import combine
 from indextables.split.combine import combine_splits
 from indextables.split.writer import SplitWriter
 from indextables.store import open_store
@@ -95,7 +95,7 @@ class Splits:
         self._config = Config.resolve(options={"indexing.typemap.message": "text"})
         self._store = open_store(root, self._config)
         pieces = [self._write(ROWS[start : start + 2_000]) for start in range(0, NUM_ROWS, 2_000)]
-        with mock.patch.multiple(combined_index, ROWS_PER_SEGMENT=1_000):
+        with mock.patch.multiple(combine, ROWS_PER_SEGMENT=1_000):
             combined = combine_splits(self._store, pieces, ROWS.schema, self._config)
         indexed_again = combine_splits(self._store, pieces, ROWS.schema, self._config)
         self.paths = [os.path.join(root, add.path) for add in (self._write(ROWS), combined, indexed_again)]

@@ -11,7 +11,7 @@ import pytest
 import indextables as it
 from indextables.errors import CorruptSplitError
 from indextables.split import reindexing
-from indextables.split.indexing import IndexBuilder
+from indextables.split.index.builder import IndexBuilder
 from indextables.split.split_file import SplitFileWriter
 
 SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string()), ("message", pa.string())])
@@ -88,8 +88,8 @@ def test_rows_of_several_segments_keep_their_numbers(tmp_path, monkeypatch) -> N
         return first_rows(directory)
 
     monkeypatch.setattr(IndexBuilder, "_new_part", small_part)
-    monkeypatch.setattr("indextables.split.indexing._ROWS_PER_LOOK", 100)
-    monkeypatch.setattr("indextables.split.searcher.first_rows", noted)
+    monkeypatch.setattr("indextables.split.index.builder._ROWS_PER_LOOK", 100)
+    monkeypatch.setattr("indextables.split.search.searcher.first_rows", noted)
     table = make_table(tmp_path, monkeypatch, engine_version="0.1")
     rows = [row["id"] for row in ROWS if "failed" in row["message"]]
     assert table.search("failed", columns=["id"])["id"].to_pylist() == rows

@@ -9,9 +9,9 @@ from tests.split.query.query_oracle import evaluate
 from tests.split.query.test_query_rows import ROWS, TREES
 
 from indextables.config import Config
-from indextables.split.fields import FieldMap, map_fields
+from indextables.split.index.fields import FieldMap, map_fields
 from indextables.split.query import parse_query
-from indextables.split.row_matcher import RowMatcher
+from indextables.split.search.row_matcher import RowMatcher
 
 SCHEMA = pa.schema(
     [

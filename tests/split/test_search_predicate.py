@@ -7,9 +7,9 @@ import pytest
 
 from indextables.config import Config
 from indextables.errors import QueryError
-from indextables.split.fields import FieldMap, map_fields
-from indextables.split.row_matcher import RowMatcher
-from indextables.split.search_predicate import (
+from indextables.split.index.fields import FieldMap, map_fields
+from indextables.split.search.row_matcher import RowMatcher
+from indextables.split.search.search_predicate import (
     All,
     Opposite,
     Predicate,

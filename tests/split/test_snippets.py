@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 
 from indextables.errors import ConfigError
-from indextables.split.fields import FieldMap, IndexField, Kind
+from indextables.split.index.fields import FieldMap, IndexField, Kind
 from indextables.split.query import parse_query
 from indextables.split.query.wanted_words import _distance
-from indextables.split.searchable import SearchableFields
-from indextables.split.snippets import Snippet, SnippetMaker
+from indextables.split.search.searchable import SearchableFields
+from indextables.split.search.snippets import Snippet, SnippetMaker
 
 
 def field(column: str, kind: Kind = Kind.TEXT, tokenizer: str = "default") -> IndexField:

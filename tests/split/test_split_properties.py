@@ -18,13 +18,13 @@ from tests.split.split_columns import MOMENTS, SCALARS, decimals, is_nan, litera
 
 from indextables.config import Config
 from indextables.protocol.actions import Add
-from indextables.split import combined_index
+from indextables.split import combine
 from indextables.split.combine import combine_splits
-from indextables.split.fields import RESERVED
-from indextables.split.index_cache import IndexCache
+from indextables.split.index.fields import RESERVED
+from indextables.split.index.index_cache import IndexCache
 from indextables.split.query import parse_query
 from indextables.split.query import tree as t
-from indextables.split.searcher import SplitSearcher
+from indextables.split.search.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
 from indextables.split.writer import SplitWriter
 from indextables.store import open_store
@@ -130,7 +130,7 @@ def test_rows_of_any_type_are_kept_found_and_combined(table, data) -> None:
         assert_same(place.rows(whole), table)
         assert_same(place.rows(whole, numbers), picked(table, numbers))
         pieces = [place.write(piece) for piece in (table[:cut], table[cut:]) if piece.num_rows]
-        with mock.patch.multiple(combined_index, ROWS_PER_SEGMENT=1):
+        with mock.patch.multiple(combine, ROWS_PER_SEGMENT=1):
             combined = combine_splits(place.store, pieces, table.schema, place.config)
         assert_same(place.rows(combined), table)
         assert combined.min_values == whole.min_values

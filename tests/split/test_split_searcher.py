@@ -8,18 +8,18 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests.doubles.metered_store import MeteredStore
 
 from indextables.config import Config
 from indextables.errors import QueryError
-from indextables.split.index_cache import IndexCache
-from indextables.split.indexing import IndexBuilder
+from indextables.split.index.builder import IndexBuilder
+from indextables.split.index.index_cache import IndexCache
 from indextables.split.query import parse_query
 from indextables.split.query import tree as t
-from indextables.split.searcher import SplitSearcher
+from indextables.split.search.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
 from indextables.split.writer import SplitWriter
 from indextables.store import open_store
-from indextables.store.metered import MeteredStore
 
 SCHEMA = pa.schema(
     [

@@ -11,18 +11,18 @@ import pyarrow.parquet as pq
 import pytest
 import tantivy
 from hypothesis import given, settings
+from tests.doubles.faulty_store import Fault, FaultyStore
 
 import indextables as it
 from indextables.config import Config
 from indextables.errors import SchemaError, StorageError
-from indextables.split.analyzers import tokens
-from indextables.split.fields import FieldMap, map_fields
-from indextables.split.indexing import make_schema, open_index
+from indextables.split.index.analyzers import tokens
+from indextables.split.index.builder import make_schema, open_index
+from indextables.split.index.fields import FieldMap, map_fields
+from indextables.split.index.terms import distinct_terms, filtered_fields
 from indextables.split.split_file import SplitFile
-from indextables.split.terms import distinct_terms, filtered_fields
 from indextables.split.writer import SplitWriter
 from indextables.store import open_store
-from indextables.store.faulty import Fault, FaultyStore
 
 SCHEMA = pa.schema(
     [

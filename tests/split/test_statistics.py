@@ -21,8 +21,8 @@ from indextables.config import Config
 from indextables.errors import SchemaError
 from indextables.predicate import Column, Comparison, IsNull, Not, bind
 from indextables.protocol.file_table import AddedFile, files_table
-from indextables.scan import NAN_SHOWN, NAN_TAG, STATS_TAG, STATS_TYPED, may_match
-from indextables.scan.texts import parse_texts
+from indextables.prune import NAN_SHOWN, NAN_TAG, STATS_TAG, STATS_TYPED, may_match
+from indextables.prune.lenient_text import parse_texts
 from indextables.split.statistics import ColumnStatistics, StatisticsCollector, truncated_maximum
 
 

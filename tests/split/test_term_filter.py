@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indextables.split.term_filter import TermFilter, TermFilterBuilder
+from indextables.split.index import term_filter
+from indextables.split.index.term_filter import FINE, ROUGH, TermFilter, TermFilterBuilder
 
 _TEXT = st.text(st.characters(), max_size=12)
 
@@ -79,6 +80,27 @@ def test_an_empty_filter_denies_everything_it_covers() -> None:
 
 
 def test_a_full_filter_lets_everything_through(monkeypatch) -> None:
-    monkeypatch.setattr("indextables.split.term_filter._MOST_BITS", 64)
+    monkeypatch.setattr("indextables.split.index.term_filter._MOST_BITS", 64)
     found = filter_of({"a": [str(number) for number in range(1_000)]})
     assert found.may_contain("a", "anything")
+
+
+def test_filters_of_one_pass_equal_single_ones_in_any_memory(monkeypatch) -> None:
+    builder = TermFilterBuilder()
+    builder.add_terms("f0", [str(number) for number in range(3_000)])
+    both = builder.filters((ROUGH, FINE), salt=7)
+    for places in (1, 3_000 * 3, 1 << 30):
+        monkeypatch.setattr(term_filter, "_PLACES_AT_ONCE", places)
+        assert both == [builder.to_bytes(ROUGH, salt=7), builder.to_bytes(FINE, salt=7)]
+    rough = TermFilter.from_bytes(both[0])
+    assert all(rough.may_contain("f0", str(number)) for number in range(3_000))
+
+
+@given(st.lists(_TEXT, max_size=60), st.integers(0, 2**32 - 1))
+def test_few_terms_make_the_same_filter_as_many(terms, salt) -> None:
+    builder = TermFilterBuilder()
+    builder.add_terms("f0", terms)
+    made = builder.filters((ROUGH, FINE), salt=salt)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(term_filter, "_FEW_TERMS", -1)
+        assert builder.filters((ROUGH, FINE), salt=salt) == made

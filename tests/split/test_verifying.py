@@ -14,7 +14,7 @@ from indextables.errors import CorruptSplitError
 from indextables.protocol.actions import Add
 from indextables.split.split_file import SplitFile
 from indextables.split.statistics import StatisticsCollector
-from indextables.split.verifying import check_index, is_of_another_format, read_row_facts
+from indextables.split.verification import check_index, is_of_another_format, read_row_facts
 from indextables.split.writer import SplitWriter
 
 CONFIG = Config.resolve()

@@ -17,7 +17,7 @@ import indextables as it
 from indextables.log.files import LiveFiles
 from indextables.log.replay import fold
 from indextables.protocol.file_table import FILES_SCHEMA
-from indextables.scan.files import partition_bounds
+from indextables.prune.files import partition_bounds
 from indextables.state.writer import StateWriter
 from indextables.state.written import WrittenCheckpoint
 

@@ -10,7 +10,7 @@ from tests.conftest import SCHEMA, live_paths, make_add
 from tests.foreign_writer import StateWriter, VersionWriter
 
 import indextables as it
-from indextables.log.restoring import Restore
+from indextables.log.commit.operations import Restore
 from indextables.protocol.paths import WRITTEN_PATH_TAG
 
 OPTIONS = {

@@ -7,6 +7,8 @@ import logging
 
 import pytest
 from tests.conftest import SCHEMA, live_paths, make_add
+from tests.doubles.faulty_store import Fault, FaultyStore
+from tests.doubles.metered_store import MeteredStore
 
 import indextables as it
 from indextables.config import Config
@@ -18,12 +20,10 @@ from indextables.errors import (
     StorageError,
 )
 from indextables.log.segment import NEAR_VERSIONS
-from indextables.protocol.json_checkpoint import json_checkpoint_key
+from indextables.protocol.checkpoint.json_checkpoint import json_checkpoint_key
+from indextables.protocol.checkpoint.parquet_checkpoint import parquet_checkpoint_key, parquet_sidecar_key
 from indextables.protocol.names import LOG_DIRECTORY, state_keys, version_key
-from indextables.protocol.parquet_checkpoint import parquet_checkpoint_key, parquet_sidecar_key
 from indextables.store import open_store
-from indextables.store.faulty import Fault, FaultyStore
-from indextables.store.metered import MeteredStore
 
 FORMATS = ["avro", "json", "parquet"]
 HINT_FORMATS = {"avro": "avro-state", "json": "json", "parquet": "parquet"}
@@ -133,7 +133,7 @@ def test_a_damaged_checkpoint_is_reported_bypassed_and_replaced_by_the_next(url,
     path.write_bytes(path.read_bytes()[:-30])
     with caplog.at_level(logging.WARNING, logger="indextables"):
         assert len(live_paths(handle(url))) == 20
-    assert "passing over the state of version 3" in caplog.text
+    assert "skipping the state of version 3" in caplog.text
     hint = handle(url, **{"state.format": kind}).checkpoint()
     assert hint.version == 4
     assert handle(url).history(limit=1)["operation"].to_pylist() == ["COMPACT"]

@@ -10,13 +10,13 @@ import sys
 
 import pytest
 from tests.conftest import SCHEMA, live_paths, make_add
+from tests.doubles.faulty_store import Fault, FaultyStore
 
 import indextables as it
 from indextables.config import Config
 from indextables.errors import CheckpointWriteError, StorageError
 from indextables.protocol.names import version_key
 from indextables.store import open_store
-from indextables.store.faulty import Fault, FaultyStore
 
 
 @pytest.fixture

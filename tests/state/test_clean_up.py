@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from tests.aging import AgingStore
 from tests.conftest import SCHEMA, live_paths, make_add
+from tests.doubles.faulty_store import Fault, FaultyStore
 
 import indextables as it
 from indextables.config import Config
 from indextables.errors import RetentionError, StorageError
-from indextables.protocol import file_entry
+from indextables.protocol.avro import file_entry
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, version_key
-from indextables.state.retention import Listing, Retention
+from indextables.state.cleanup.retention import Listing, Retention
 from indextables.store import open_store
-from indextables.store.faulty import Fault, FaultyStore
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -372,7 +372,7 @@ def test_a_failure_is_an_error_where_the_policy_says_so(place) -> None:
 
 
 def test_a_large_backlog_is_worked_off_by_several_clean_ups(place, monkeypatch) -> None:
-    monkeypatch.setattr("indextables.state.retention._MOST_VERSIONS", 6)
+    monkeypatch.setattr("indextables.state.cleanup.retention._MOST_VERSIONS", 6)
     place.commit(1, 20, **{"cleanup.enabled": "false"})
     place.wait(hours=100)
     assert [place.clean_up(**KEEP_LITTLE).versions for _ in range(4)] == [

@@ -15,8 +15,8 @@ from tests.conftest import make_add
 import indextables as it
 from indextables.config import Config
 from indextables.errors import CheckpointWriteError
+from indextables.protocol.avro.state_manifest import ManifestInfo, StateManifest
 from indextables.protocol.file_table import FILES_SCHEMA, AddedFile, files_table
-from indextables.protocol.state_manifest import ManifestInfo, StateManifest
 from indextables.state.changes import Changes
 from indextables.state.compaction import is_compact, laid_out, needs_compaction
 

@@ -118,9 +118,9 @@ def test_a_damaged_newest_state_is_an_error_never_an_older_table(table) -> None:
     url, expected = table
     state = url / "_transaction_log" / f"state-v{expected['version']:020d}" / "_manifest.avro"
     state.write_bytes(b"Obj\x01" + b"\xff" * 100)
-    with pytest.raises(CheckpointError, match="which could not be read"):
+    with pytest.raises(CheckpointError, match="which cannot be read"):
         it.TransactionLog(url).list_files()
-    with pytest.raises(CheckpointError, match="which could not be read"):
+    with pytest.raises(CheckpointError, match="which cannot be read"):
         it.TransactionLog(url).add_files([])
 
 

@@ -17,8 +17,8 @@ from indextables.config import Config
 from indextables.errors import CommitConflictError, RetentionError
 from indextables.log.replay import fold
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, state_keys
-from indextables.state.retention import Listing, Retention
-from indextables.state.verification import Verifier
+from indextables.state.cleanup.retention import Listing, Retention
+from indextables.state.cleanup.verification import Verifier
 from indextables.store import open_store
 
 _names = itertools.count()

@@ -11,22 +11,22 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.conftest import SCHEMA, live_paths, make_add
+from tests.doubles.faulty_store import Fault, FaultyStore
+from tests.doubles.metered_store import MeteredStore
 
 import indextables as it
 from indextables.clock import SYSTEM_CLOCK
 from indextables.config import Config
 from indextables.errors import CheckpointValidationError, CheckpointWriteError, StorageError
-from indextables.log.replacing import Replace, Replacement
+from indextables.log.commit.operations import Replace, Replacement
 from indextables.log.replay import fold
 from indextables.log.snapshot import Snapshot
+from indextables.protocol.avro.state_manifest import StateManifest, decode_state_manifest, encode_state_manifest
 from indextables.protocol.doc_mapping import doc_mapping_hash
 from indextables.protocol.names import state_keys
-from indextables.protocol.state_manifest import StateManifest, decode_state_manifest, encode_state_manifest
-from indextables.scan.files import partition_bounds
+from indextables.prune.files import partition_bounds
 from indextables.state.writer import StateWriter
 from indextables.state.written import PlaceTakenError, WrittenCheckpoint
-from indextables.store.faulty import Fault, FaultyStore
-from indextables.store.metered import MeteredStore
 
 OPTIONS = {"checkpoint.interval": 10**6, "cache.disk.enabled": "false", "state.compaction.tombstoneThreshold": 1.0}
 HOUR_SECONDS = 3600
@@ -319,7 +319,7 @@ def test_a_damaged_state_in_the_place_is_told_apart(log) -> None:
     log.add_files([make_add("a")])
     snapshot = lazy(log)
     log._store.put(state_keys(1)[0], b"damaged")
-    with pytest.raises(PlaceTakenError, match="a damaged one stands in its place"):
+    with pytest.raises(PlaceTakenError, match="because there is a damaged one"):
         write(log, snapshot=snapshot)
     write_other = dataclasses.replace(snapshot, txn_id="another")
     log._store.delete(state_keys(1)[0])
@@ -347,7 +347,7 @@ def test_a_put_that_was_retried_is_adopted_and_a_false_conflict_is_no_damage(log
     snapshot = lazy(log)
     inner = log._store
     log._store = FaultyStore(inner, _at_the_state(Fault.FALSE_CONFLICT))
-    with pytest.raises(CheckpointWriteError, match="it is not") as refused:
+    with pytest.raises(CheckpointWriteError, match="but it does not") as refused:
         write(log, snapshot=snapshot)
     assert not isinstance(refused.value, CheckpointValidationError)
     log._store = FaultyStore(inner, _at_the_state(Fault.RETRIED))
@@ -375,5 +375,5 @@ def test_references_are_replaced_while_compacting(log) -> None:
 
 def test_files_never_refer_to_a_mapping_that_is_not_there(log) -> None:
     log.add_files([make_add("x", doc_mapping_ref="old")])
-    with pytest.raises(CheckpointWriteError, match="doc mappings that the table does not hold"):
+    with pytest.raises(CheckpointWriteError, match="doc mappings that the table does not have"):
         write(log, references={"old": "new"}, compact=True)

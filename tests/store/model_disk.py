@@ -12,7 +12,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
-from indextables.store.disk import Disk
+from indextables.store.local.disk import Disk
 
 Tree = frozenset[tuple[str, bytes]]
 """What survives: the path of every file below the root, with its content."""

@@ -25,7 +25,7 @@ from tests.servers.s3 import AWS_SECRET, s3_options
 from tests.store.opened import open_at
 
 from indextables.errors import ConfigError, StorageError
-from indextables.store.cloud import CloudStore
+from indextables.store.cloud.store import CloudStore
 
 EXPIRES = "2099-01-01T00:00:00Z"
 S3_CREDENTIALS = {"AccessKeyId": "ASIAFETCHED", "SecretAccessKey": "s", "Token": "fetchedtoken", "Expiration": EXPIRES}

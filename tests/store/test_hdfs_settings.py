@@ -20,9 +20,9 @@ from indextables.errors import (
     StorageRefusedError,
 )
 from indextables.store import open_store, parse_location
-from indextables.store.hdfs import HdfsStore
-from indextables.store.hdfs_client import hdfs_errors
-from indextables.store.hdfs_keys import find_root, hdfs_keys, read_keys
+from indextables.store.hdfs.client import hdfs_errors
+from indextables.store.hdfs.configuration import find_root, hdfs_keys, read_keys
+from indextables.store.hdfs.store import HdfsStore
 
 MOUNTS = {
     "fs.viewfs.mounttable.cluster.link./data": "hdfs://one:8020/mnt/data",
@@ -177,7 +177,7 @@ def test_hdfs_that_cannot_be_reached():
 
 def test_hdfs_has_one_user_for_a_process(monkeypatch):
     pytest.importorskip("hdfs_native")
-    monkeypatch.setattr("indextables.store.hdfs_client._users", set())
+    monkeypatch.setattr("indextables.store.hdfs.client._users", set())
     monkeypatch.setenv("HADOOP_USER_NAME", "somebody")
     one = {"hdfs.user": "alice", "store.retry.maxAttempts": 0}
     for _ in range(2):
@@ -199,13 +199,17 @@ def test_hdfs_settings_travel_with_the_store():
 TRACE = "\\n\\tat org.apache.hadoop.hdfs.X.y(X.java:1)\\n\\t... 12 more"
 DENIED = f'RPCError("org.apache.hadoop.security.AccessControlException", "user=\\"bob\\"{TRACE}")'
 WORDED = [
-    (FileNotFoundError("/t/k"), ObjectNotFoundError, "because it is not there"),
+    (FileNotFoundError("/t/k"), ObjectNotFoundError, "because it does not exist"),
     (FileExistsError("taken\n\tat org.apache.hadoop.X"), ObjectExistsError, ": taken"),
     (RuntimeError(DENIED), StorageDeniedError, ': AccessControlException: user="bob"\nhint: check the user'),
     (RuntimeError('RPCError("a.b.FSLimit$PathComponentTooLongException", "long")'), StorageRefusedError, ": PathC"),
     (RuntimeError('RPCError("a.b.SafeModeException", "wait")'), StorageError, "hint: the NameNode has just started"),
     (RuntimeError('FatalRPCError("a.b.IOException", "x")'), StorageError, ": IOException: x"),
-    (NotImplementedError("hsync of erasure-coded files"), StorageRefusedError, "hint: give the directory of the table"),
+    (
+        NotImplementedError("hsync of erasure-coded files"),
+        StorageRefusedError,
+        "hint: set the replication policy of the table",
+    ),
     (ConnectionResetError(104, "reset"), StorageError, "reset"),
 ]
 

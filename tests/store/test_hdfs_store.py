@@ -53,7 +53,7 @@ from indextables.clock import SystemClock
 from indextables.config import Config
 from indextables.errors import CommitStateUnknownError, ObjectExistsError, StorageError, StorageRefusedError
 from indextables.store import ObjectStore, open_store
-from indextables.store.hdfs import HdfsStore
+from indextables.store.hdfs.store import HdfsStore
 
 pytestmark = pytest.mark.slow
 DAY_MS = 24 * 3600 * 1000
@@ -141,7 +141,7 @@ class OneId(SystemClock):
 def test_hdfs_a_lost_answer_about_a_temporary_file_says_nothing_of_the_key(store, client):
     client.create(f"/{store.location.path}/.indextables-one.tmp").close()
     again = HdfsStore(store.location, Config.resolve(), clock=OneId())
-    with pytest.raises(StorageError, match=r"cannot write .* because an answer of the NameNode was lost") as caught:
+    with pytest.raises(StorageError, match=r"cannot write .* because a response of the NameNode was lost") as caught:
         again.put_if_absent("k", b"x")
     assert type(caught.value) is StorageError
     again.put_if_absent("k", b"x")

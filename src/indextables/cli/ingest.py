@@ -1,25 +1,24 @@
-"""`indextables ingest`: local files into a table, all of them in one commit."""
+"""`indextables ingest`: add the rows of local files to a table, in one commit."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from indextables.arrow_values import to_scalar, to_table
 from indextables.cli.create import with_columns
-from indextables.cli.ingest_options import input_format_options, make_input_options
 from indextables.cli.options import (
     column_indexing,
     columns_option,
     index_option,
+    input_format_options,
+    make_input_options,
     partition_option,
     property_option,
     text_columns,
@@ -37,17 +36,20 @@ from indextables.cli.output import (
 )
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import TableNotFoundError
+from indextables.ingest.bad_lines import OnBadLine
+from indextables.ingest.column_types import NamedColumn
+from indextables.ingest.input_files import InputFiles
+from indextables.ingest.input_source import STDIN
 from indextables.log.files import exact_sum
-from indextables.ops.bad_lines import OnBadLine
-from indextables.ops.input_files import InputFiles
-from indextables.ops.input_source import STDIN
-from indextables.ops.type_names import NamedColumn
 from indextables.table import Table
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _THOUSAND = 1000
 _INTERRUPT_WIDTH = 3
 _NO_TEXT = (
-    "no column is indexed as text: a search needs `column:value`. For single words, make the table with "
+    "no column is indexed as text: a search needs `column:value`. For single words, create the table with "
     "`--index COLUMN=text`"
 )
 
@@ -64,7 +66,7 @@ Examples:
 @click.argument("url", metavar="TABLE")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True)
 @input_format_options
-@click.option("--create", "create_new", is_flag=True, help="Make the table, like the first file, where there is none.")
+@click.option("--create", "create_new", is_flag=True, help="Create the table like the first file, if it is missing.")
 @columns_option
 @partition_option
 @index_option
@@ -74,10 +76,15 @@ Examples:
     type=click.Choice(list(map(str, OnBadLine))),
     default=str(OnBadLine.FAIL),
     show_default=True,
-    help="A line that cannot be read ends everything, or is left out, or has null where a value does not fit.",
+    help="On a bad line: fail, skip the line, or set values that do not fit to null.",
 )
-@click.option("--ignore-unknown", is_flag=True, help="Leave out columns that the table does not have.")
-@click.option("--join-lines", is_flag=True, help="In logs, join stack traces and the like to the line before them.")
+@click.option("--ignore-unknown", is_flag=True, help="Ignore columns that the table does not have.")
+@click.option("--join-lines", is_flag=True, help="In logs, join lines of stack traces to the line before them.")
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 64),
+    help="Processes that parse large files; 0 for none. Default: none, but for logs all cores but one, at most four.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace all rows of the table.")
 @json_option
 @click.pass_obj
@@ -95,23 +102,32 @@ def ingest(
     on_bad_line: str,
     ignore_unknown: bool,
     join_lines: bool,
+    workers: int | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Add the rows of local files to TABLE, a path or a URL, in one commit: all of them, or nothing.
+    """Add the rows of local files to TABLE, a path or a URL, in one commit.
 
-    Files are CSV with a header, JSON lines, Parquet, or plain logs, also compressed by gzip, Zstandard or bzip2; `-` is
-    standard input. Columns are found by name and read as the table's types; a column that a file lacks is null.
+    Either all rows are added or none.
 
-    A log has a row a line: its text as `message`, with `file` and `line`, and with `timestamp` and `level` where the
-    line begins with them. The table keeps those that it has a column for. Blank lines are left out, and bytes that are
-    not UTF-8 escaped; the summary counts both. A binary file is refused.
+    Files are CSV with a header, JSON lines, Parquet, or plain logs, optionally compressed by gzip, Zstandard or bzip2;
+    `-` is standard input. Columns are matched by name and read as the table's types; a column that a file lacks is
+    null.
+
+    A log has a row a line: its text as `message`, with `file` and `line`, and with `timestamp` and `level` if the line
+    starts with them. The table keeps those that it has a column for. Blank lines are skipped, and bytes that are not
+    UTF-8 are escaped; the summary counts both. A binary file is refused.
     """
     if not create_new and (columns or partition_by or indexing or properties):
         raise click.UsageError("--column, --partition-by, --index and --property are for a new table: add --create.")
     _check_stdin(paths, format_)
     read = make_input_options(
-        format_, delimiter, on_bad_line=on_bad_line, ignore_unknown=ignore_unknown, join_lines=join_lines
+        format_,
+        delimiter,
+        on_bad_line=on_bad_line,
+        ignore_unknown=ignore_unknown,
+        join_lines=join_lines,
+        workers=workers,
     )
     started = SYSTEM_CLOCK.monotonic()
     files = InputFiles(paths, read)
@@ -127,7 +143,7 @@ def ingest(
             )
         else:
             if columns or partition_by or indexing or properties:
-                print_warning("the table is there already: --column, --partition-by, --index and --property do nothing")
+                print_warning("the table exists already: --column, --partition-by, --index and --property do nothing")
             batches = files.batches(table.schema)
         with _told_if_empty(table, is_new=is_new), _watched(files, batches) as watched:
             version = table.overwrite(watched) if overwrite else table.append(watched)
@@ -149,19 +165,19 @@ def _check_stdin(paths: tuple[str, ...], format_: str) -> None:
 
 
 def _existing(url: str, options: dict[str, str], create_new: bool) -> Table | None:
-    """The table, or None where it is to be made."""
+    """Return the table, or None if it has to be created."""
     try:
         return Table.open(url, options=options)
     except TableNotFoundError as error:
         if create_new:
             return None
         raise TableNotFoundError(
-            error.message, hint="make it with `--create`, or first with `indextables create`"
+            error.message, hint="create it with `--create`, or first with `indextables create`"
         ) from error
 
 
 def _begun(files: InputFiles, schema: pa.Schema) -> Generator[pa.RecordBatch, None, None]:
-    """The batches, of which the first is read: where that fails, no table is made."""
+    """Return the batches after reading the first, so that a failure creates no table."""
     batches = files.batches(schema)
     with progress(f"reading {files.current}"):
         first = next(batches, None)
@@ -177,24 +193,27 @@ def _begun(files: InputFiles, schema: pa.Schema) -> Generator[pa.RecordBatch, No
 
 @contextlib.contextmanager
 def _told_if_empty(table: Table, *, is_new: bool) -> Iterator[None]:
-    """Say that a new table is there although its rows are not."""
+    """Warn that a new table exists without rows if its first write fails."""
     try:
         yield
     except BaseException:
         if is_new:
-            print_warning(f"the table `{table.url}` is there, and empty")
+            print_warning(f"the table `{table.url}` exists, and is empty")
         raise
 
 
 @contextlib.contextmanager
 def _watched(files: InputFiles, batches: Generator[pa.RecordBatch, None, None]) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The batches, with a bar on standard error for people who look at a terminal."""
+    """Yield the batches, with a progress bar on standard error if it is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     with contextlib.closing(batches):
         if not sys.stderr.isatty():
             yield batches
             return
         console = Console(stderr=True, emoji=False, highlight=False)
-        # A `^C` behind the bar must not break its line, or the bar could not be taken away.
+        # A `^C` after the bar must not wrap its line, or the bar could not be erased.
         console.width -= _INTERRUPT_WIDTH
         bar = Progress(
             TextColumn("{task.description}"),
@@ -210,6 +229,8 @@ def _watched(files: InputFiles, batches: Generator[pa.RecordBatch, None, None]) 
 
 
 def _moving(bar: Progress, files: InputFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from rich.markup import escape
+
     started = SYSTEM_CLOCK.monotonic()
     task = bar.add_task(escape(printable(files.current)), total=files.num_bytes or None, rows="")
     for batch in batches:
@@ -231,7 +252,7 @@ def _bytes_text(files: InputFiles) -> str:
 
 def _result(table: Table, version: int, files: InputFiles, seconds: float, *, is_new: bool) -> pa.Table:
     added = table.files()
-    added = added.filter(pc.equal(added["added_at_version"], version))
+    added = added.filter(pc.equal(added["added_at_version"], to_scalar(version)))
     row: dict[str, Any] = {
         "table": table.url,
         "version": version,
@@ -248,11 +269,11 @@ def _result(table: Table, version: int, files: InputFiles, seconds: float, *, is
         "bytes": exact_sum(added["size"]),
         "seconds": round(seconds, 3),
     }
-    return pa.Table.from_pylist([row])
+    return to_table([row])
 
 
 _LOG_NOTES = {
-    "blank_lines": "{} without text left out",
+    "blank_lines": "{} without text skipped",
     "escaped_lines": "{} held bytes that are not UTF-8, which are escaped, as in `\\xff`",
     "assumed_years": "{} had a date without a year, taken to be the last one before the file was written",
     "unread_moments": "{} had a date that does not exist, or a zone of unknown offset: `timestamp` is null there",
@@ -269,20 +290,20 @@ def _print_text(result: pa.Table) -> None:
         f"{plural_text(row['splits'], 'split')}, {size_text(row['bytes'])}"
     )
     if row["skipped_lines"]:
-        print_warning(f"{plural_text(row['skipped_lines'], 'bad line')} left out")
+        print_warning(f"{plural_text(row['skipped_lines'], 'bad line')} skipped")
     if row["nulled_values"]:
-        print_warning(f"{plural_text(row['nulled_values'], 'value')} did not fit, and null instead")
+        print_warning(f"{plural_text(row['nulled_values'], 'value')} did not fit, and became null")
     for count, text in _LOG_NOTES.items():
         if row[count]:
             print_warning(text.format(plural_text(row[count], "line")))
 
 
 def _time_text(rows: int, seconds: float) -> str:
-    """`40 ms`, and `2.1 s (100k rows/s)` where it took so long that the speed says something."""
+    """Return a time such as `40 ms` or, if long enough, `2.1 s (100k rows/s)`."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s ({_speed_text(rows, seconds)})"
 
 
 def _speed_text(rows: int, seconds: float) -> str:
-    """`100k rows/s`."""
+    """Return a speed such as `100k rows/s`."""
     speed = rows / seconds if seconds > 0 else 0
     return f"{speed / _THOUSAND:.0f}k rows/s" if speed >= _THOUSAND else f"{speed:.0f} rows/s"

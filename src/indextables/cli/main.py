@@ -1,8 +1,8 @@
-"""The `indextables` command: global options, logging, and how failures look.
+"""The `indextables` command: global options, logging, and error messages.
 
-Exit codes: 0 only where everything was done and printed; 1 for a failure, told in an `error:` line with a `hint:` where
-there is one; 2 for wrong usage; 130 after Ctrl-C. A reader that closes the pipe ends the command silently, with 1. A
-traceback is shown with `--verbose` only.
+Exit codes: 0 only if everything was done and printed; 1 for a failure, with an `error:` line and, if known, a `hint:`;
+2 for wrong usage; 130 after Ctrl-C. If the reader closes the pipe, the command ends silently with 1. Only `--verbose`
+shows a traceback.
 """
 
 from __future__ import annotations
@@ -11,42 +11,20 @@ import errno
 import io
 import logging
 import os
-import platform
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import IO, Any
 
 import click
-import pyarrow as pa
+from click.shell_completion import CompletionItem
 
 from indextables._version import __version__
-from indextables.cli.checkpoint import checkpoint, compact
-from indextables.cli.count import count
-from indextables.cli.create import create
-from indextables.cli.demo import demo
-from indextables.cli.drop_partitions import drop_partitions
-from indextables.cli.files import files
-from indextables.cli.fsck import fsck
-from indextables.cli.history import history
-from indextables.cli.ingest import ingest
-from indextables.cli.log import log
-from indextables.cli.merge import merge
 from indextables.cli.options import read_pairs
-from indextables.cli.output import print_error, print_note, printable
-from indextables.cli.purge import purge
-from indextables.cli.reindex import reindex
-from indextables.cli.repair import repair
-from indextables.cli.restore import restore
-from indextables.cli.search import search
-from indextables.cli.sql import sql
-from indextables.cli.state import state
-from indextables.cli.truncate import truncate
 from indextables.clock import SYSTEM_CLOCK
-from indextables.config import Setting, lookup
-from indextables.config.resolve import PREFIX
 from indextables.errors import IndexTablesError
-from indextables.store.redact import redact
+from indextables_start import ending_on_interrupt
 
 _INTERRUPTED = 130
 _logger = logging.getLogger("indextables.cli")
@@ -62,15 +40,62 @@ Examples:
 
 
 def main() -> None:
-    """The entry point of the `indextables` script."""
+    """Run the `indextables` script."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A locale without a character of a path must not keep the path from being shown.
+        # A path must be printed even if the locale lacks one of its characters.
         sys.stdout.reconfigure(errors="backslashreplace")
     cli(prog_name="indextables")
 
 
+_COMMANDS = {
+    "checkpoint": ("maintain", "Write a compacted checkpoint of a table."),
+    "compact": ("maintain", "The same as checkpoint."),
+    "count": ("search", "Count the rows that a query finds."),
+    "create": ("create", "Create an empty table."),
+    "demo": ("demo", "Fill a table with Spark and show its features."),
+    "drop-partitions": ("maintain", "Remove partitions of a table."),
+    "files": ("describe", "List the live files of a table."),
+    "fsck": ("check", "Check that a table is complete and undamaged."),
+    "history": ("describe", "Show who changed a table, when and how."),
+    "ingest": ("ingest", "Add the rows of files to a table."),
+    "log": ("describe", "Show the actions of a table's log."),
+    "merge": ("maintain", "Merge many small splits into few large ones."),
+    "purge": ("maintain", "Delete files that no retained version needs."),
+    "reindex": ("maintain", "Index splits again by the table's settings."),
+    "repair": ("check", "Check a log against its splits, and write a clean one."),
+    "restore": ("maintain", "Make an earlier version the newest."),
+    "search": ("search", "Show the rows that a query finds."),
+    "sql": ("sql", "Run a statement of SQL."),
+    "state": ("describe", "Show the newest state of a table."),
+    "truncate": ("maintain", "Delete all versions of a table but the newest."),
+}
+"""Module and one-line help of each command, which the group shows without an import."""
+
+
 class _Commands(click.Group):
-    """A group that turns what goes wrong in a command into an exit code and a message."""
+    """A group that imports a command on its call, and turns errors into exit codes."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.commands = {name: click.Command(name, short_help=text) for name, (_, text) in _COMMANDS.items()}
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        with ending_on_interrupt():
+            module = import_module(f"indextables.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [
+            *(CompletionItem(name, help=text) for name, (_, text) in _COMMANDS.items() if name.startswith(incomplete)),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -84,6 +109,9 @@ class _Commands(click.Group):
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
+            from indextables.cli.output import print_note
+            from indextables.location import redact
+
             secrets = _secrets(ctx.params["options"])
             if ctx.params["verbose"]:
                 print_note(redact("".join(traceback.format_exception(error)), secrets).rstrip("\n"))
@@ -92,7 +120,10 @@ class _Commands(click.Group):
 
 
 def _drop_unwritten() -> None:
-    """Let go of output that cannot be written: Python would try again at its end, and exit with a code of its own."""
+    """Drop output that cannot be written.
+
+    Python would write it again at exit, and change the exit code.
+    """
     try:
         sys.stdout.flush()
     except OSError:
@@ -100,23 +131,33 @@ def _drop_unwritten() -> None:
 
 
 class _Failure(click.ClickException):
-    """A command that did not work."""
+    """A failure of a command."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
 
     def show(self, file: IO[Any] | None = None) -> None:
+        from indextables.cli.output import print_error
+
         print_error(self.message, self.hint)
 
 
 def _secrets(options: Mapping[str, str]) -> list[str]:
+    from indextables.config import Setting, lookup
+    from indextables.config.resolve import PREFIX
+
     found = {value: lookup.find(key.lower().removeprefix(PREFIX)) for key, value in options.items()}
     return [value for value, setting in found.items() if isinstance(setting, Setting) and setting.secret]
 
 
 def _failure(error: Exception, secrets: list[str]) -> _Failure:
-    """What went wrong in words. Errors that are not ours may quote a secret."""
+    """Return an error as a message, without secrets.
+
+    The errors of other libraries may quote secrets.
+    """
+    from indextables.location import redact
+
     if isinstance(error, IndexTablesError):
         return _Failure(error.message, error.hint)
     if isinstance(error, OSError):
@@ -127,16 +168,29 @@ def _failure(error: Exception, secrets: list[str]) -> _Failure:
     )
 
 
+def _versions() -> tuple[str, str]:
+    import platform
+
+    import pyarrow as pa
+
+    return platform.python_version(), pa.__version__
+
+
 class _StderrHandler(logging.Handler):
-    """Log lines for people, beside the errors."""
+    """Handler that prints log lines to standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        from indextables.cli.output import printable
+
         lines = self.format(record).split("\n")
         click.echo(f"{record.levelname.lower()}: " + "\n".join(printable(line) for line in lines), err=True)
 
 
 def _log_to_stderr(level: int) -> Callable[[], None]:
-    """Show the library's log lines from a level on. Answers with the way to end it."""
+    """Print the library's log lines from a level up.
+
+    Returns a function that ends it.
+    """
     logger = logging.getLogger("indextables")
     handler, level_before = _StderrHandler(), logger.level
     logger.addHandler(handler)
@@ -163,37 +217,13 @@ def _log_to_stderr(level: int) -> Callable[[], None]:
 )
 @click.pass_context
 def cli(ctx: click.Context, options: dict[str, str], verbose: bool) -> None:
-    """Make, fill, search and look after tables of searchable splits in object storage.
+    """Create, fill, search and maintain tables of searchable splits in object storage.
 
     TABLE is a path or a URL such as s3://bucket/logs.
     """
     ctx.obj = options
     ctx.call_on_close(_log_to_stderr(logging.DEBUG if verbose else logging.WARNING))
     started = SYSTEM_CLOCK.monotonic()
-    _logger.debug("indextables %s, Python %s, pyarrow %s", __version__, platform.python_version(), pa.__version__)
+    if verbose:
+        _logger.debug("indextables %s, Python %s, pyarrow %s", __version__, *_versions())
     ctx.call_on_close(lambda: _logger.debug("ended after %.0f ms", (SYSTEM_CLOCK.monotonic() - started) * 1000))
-
-
-for _command in (
-    demo,
-    create,
-    ingest,
-    search,
-    count,
-    files,
-    history,
-    log,
-    state,
-    checkpoint,
-    compact,
-    merge,
-    reindex,
-    drop_partitions,
-    restore,
-    fsck,
-    repair,
-    purge,
-    truncate,
-    sql,
-):
-    cli.add_command(_command)

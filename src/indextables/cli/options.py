@@ -5,21 +5,25 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from indextables.cli.output import print_warning
 from indextables.errors import CorruptSplitError, ObjectNotFoundError
-from indextables.ops.type_names import NamedColumn, parse_column
-from indextables.split.fields import map_fields
-from indextables.table import Table
+
+if TYPE_CHECKING:
+    from indextables.ingest.column_types import NamedColumn
+    from indextables.ingest.input_files import InputOptions
+    from indextables.table import Table
 
 _Command = Callable[..., Any]
 
 
 def read_pairs(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """KEY=VALUE texts as a mapping. The text of a wrong one stays out of the message: it may be a secret."""
+    """Parse KEY=VALUE texts to a mapping.
+
+    The message for an invalid text does not quote it, because it may be a secret.
+    """
     pairs: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
@@ -37,12 +41,19 @@ _EXAMPLES = {
     "properties": "--property owner=me",
 }
 
+
+def _read_columns(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> list[NamedColumn]:
+    from indextables.ingest.column_types import parse_column
+
+    return [parse_column(text) for text in given]
+
+
 columns_option = click.option(
     "--column",
     "columns",
     multiple=True,
     metavar="NAME:TYPE",
-    callback=lambda ctx, param, given: [parse_column(text) for text in given],
+    callback=_read_columns,
     help="A column and its type: string, text, json, ip, int, long, double, boolean, date, timestamp, timestamp_ntz, "
     "binary, decimal(p,s), array<...>, map<...>, struct<...>. Can be given several times.",
 )
@@ -51,7 +62,7 @@ partition_option = click.option(
     "partition_by",
     multiple=True,
     metavar="COLUMN",
-    help="A column whose values lie in directories of their own. Can be given several times.",
+    help="A column whose values have their own directories. Can be given several times.",
 )
 index_option = click.option(
     "--index",
@@ -73,29 +84,31 @@ property_option = click.option(
 
 
 def time_travel(command: _Command) -> _Command:
-    """`--version` and `--timestamp`."""
+    """Add `--version` and `--timestamp` to a command."""
     command = click.option(
-        "--timestamp", metavar="TS", help="The table as it stood at a moment, in ISO-8601; UTC without a zone."
+        "--timestamp", metavar="TS", help="The table at an earlier time, in ISO-8601; UTC without a zone."
     )(command)
-    return click.option(
-        "--version", type=click.IntRange(min=0), metavar="N", help="The table as it stood at version N."
-    )(command)
+    return click.option("--version", type=click.IntRange(min=0), metavar="N", help="The table at version N.")(command)
 
 
 def open_table(url: str, options: Mapping[str, str], version: int | None, timestamp: str | None) -> Table:
-    """A table at its newest version, or at the one that was asked for."""
+    """Open a table at its newest version, or at the requested one."""
+    from indextables.table import Table
+
     if version is not None and timestamp is not None:
         raise click.UsageError("--version and --timestamp cannot be given together.")
     return Table.open(url, version=version, timestamp=timestamp, options=options)
 
 
 def column_indexing(columns: Sequence[NamedColumn], indexing: Mapping[str, str]) -> dict[str, str]:
-    """What columns say of their own indexing, and what `--index` says, which wins."""
+    """Return the indexing of columns from their types and `--index`, which wins."""
     return {**{column.field.name: column.indexing for column in columns if column.indexing}, **indexing}
 
 
 def text_columns(table: Table) -> list[str]:
-    """The columns whose words are searched without naming them."""
+    """Return the columns that a query searches if it names no column."""
+    from indextables.split.index.fields import map_fields
+
     config = table.log.config.with_properties(table.metadata.configuration)
     fields = map_fields(table.schema, config, table.partition_columns)
     return [field.column for field in fields.text_fields()]
@@ -103,7 +116,9 @@ def text_columns(table: Table) -> list[str]:
 
 @contextlib.contextmanager
 def asked() -> Iterator[None]:
-    """Show warnings of the library as lines on standard error, each once, and what to do about a bad split."""
+    """Print the library's warnings once, and add a hint to errors about bad splits."""
+    from indextables.cli.output import print_warning
+
     shown: set[str] = set()
 
     def show(message: Warning | str, *_rest: Any, **_named: Any) -> None:
@@ -123,14 +138,69 @@ def asked() -> Iterator[None]:
 
 
 def question_options(command: _Command) -> _Command:
-    """`--where` and `--skip-bad-splits`."""
+    """Add `--where` and `--skip-bad-splits` to a command."""
     command = click.option(
         "--skip-bad-splits",
         is_flag=True,
-        help="Leave damaged and missing splits out, with a warning, instead of failing.",
+        help="Skip damaged and missing splits with a warning, instead of failing.",
     )(command)
     return click.option(
         "--where",
         metavar="PREDICATE",
-        help="A condition that rows must meet, as in SQL: \"level = 'ERROR' AND id > 5\".",
+        help="A condition on rows, as in SQL: \"level = 'ERROR' AND id > 5\".",
     )(command)
+
+
+_AUTO = "auto"
+
+
+def input_format_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--format` and `--delimiter` to a command."""
+    from indextables.ingest.input_files import InputFormat
+
+    command = click.option(
+        "--delimiter",
+        metavar="CHAR",
+        callback=_read_delimiter,
+        help="The separator of values in CSV: a comma, or a tab in .tsv files. `tab` means a tab.",
+    )(command)
+    return click.option(
+        "--format",
+        "format_",
+        type=click.Choice([_AUTO, *map(str, InputFormat)]),
+        default=_AUTO,
+        show_default=True,
+        help="The format of files. `auto` detects it by their names.",
+    )(command)
+
+
+def make_input_options(
+    format_: str,
+    delimiter: str | None,
+    *,
+    on_bad_line: str = "fail",
+    ignore_unknown: bool = False,
+    join_lines: bool = False,
+    workers: int | None = None,
+) -> InputOptions:
+    """Convert the options of a command to options of the reader."""
+    from indextables.ingest.bad_lines import OnBadLine
+    from indextables.ingest.input_files import InputFormat, InputOptions
+
+    return InputOptions(
+        format=None if format_ == _AUTO else InputFormat(format_),
+        delimiter=delimiter,
+        on_bad_line=OnBadLine(on_bad_line),
+        ignore_unknown=ignore_unknown,
+        join_lines=join_lines,
+        workers=workers,
+    )
+
+
+def _read_delimiter(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
+    if given is None:
+        return None
+    delimiter = "\t" if given.lower() in {"tab", r"\t"} else given
+    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
+        raise click.BadParameter("expected one ASCII character, or `tab`.")
+    return delimiter

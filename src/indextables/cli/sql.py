@@ -1,4 +1,4 @@
-"""`indextables sql`: a command of SQL without Spark where that can be, and any other statement in a Spark session."""
+"""`indextables sql`: run commands of SQL without Spark, and other SQL with it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from collections.abc import Mapping
 import click
 import pyarrow as pa
 
-from indextables.cli.output import Column, json_option, print_fields, print_json, print_line, print_table, progress
-from indextables.cli.values import Row, value_text
+from indextables.cli.output import (
+    Column,
+    Row,
+    json_option,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+    value_text,
+)
 from indextables.commands import COMMANDS, parse_command
 from indextables.config.resolve import PREFIX
 from indextables.errors import ConfigError, QueryError
@@ -27,10 +36,10 @@ Examples:
 @json_option
 @click.pass_obj
 def sql(options: dict[str, str], statement: str, as_json: bool) -> None:
-    """Run STATEMENT and print what it answers with.
+    """Run STATEMENT and print its answer.
 
-    A command on tables that are named by their path, or on none, runs here and now. Any other statement starts a Spark
-    session of its own, for which -o sets options.
+    A command on tables named by their paths, or on no table, runs without Spark. Any other statement starts its own
+    Spark session; -o sets options for it.
     """
     command = parse_command(statement)
     if command is None or (command.target is not None and not command.target.is_path):
@@ -58,7 +67,7 @@ def _run_in_spark(statement: str, options: Mapping[str, str]) -> pa.Table:
     from pyspark.errors import PySparkException
 
     from indextables.spark import session
-    from indextables.spark.statements import sql as run
+    from indextables.spark.statements.run import sql as run
 
     settings = {key if key.lower().startswith(PREFIX) else f"{PREFIX}{key}": value for key, value in options.items()}
     spark = session(config=settings, progress=False)
@@ -92,6 +101,6 @@ def _column(name: str) -> Column:
 
 
 def _without_empty_columns(answer: pa.Table) -> pa.Table:
-    """For people: most columns of a log belong to one kind of action."""
+    """Drop empty columns: most columns of a log belong to one kind of action."""
     filled = [name for name in answer.column_names if answer[name].null_count < answer.num_rows]
     return answer.select(filled) if answer.num_rows else answer

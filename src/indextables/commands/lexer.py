@@ -1,7 +1,8 @@
 """The words of a statement as terminals of the grammar.
 
-What a word is depends on what may stand in its place: a keyword where one is expected, else a name. A predicate is one
-terminal: it goes on to the next clause, which two words begin that no predicate has side by side.
+The kind of a word depends on the terminals that the parser accepts there: a keyword if one is expected, else a name. A
+predicate is one terminal: it ends at the next clause. Two words start a clause, and no predicate has these two words
+next to each other.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ _OTHER = "OTHER"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Statement:
-    """The text of a statement and its words, the last of which is an end mark."""
+    """The text of a statement and its words; the last word is an end mark."""
 
     text: str
     tokens: Sequence[Token]
 
     def written(self, start: int, end: int) -> str:
-        """A part of the text."""
+        """Return a part of the text."""
         return self.text[start:end]
 
 
@@ -44,7 +45,7 @@ class StatementLexer(Lexer):
         self._keywords = frozenset(item.name for item in conf.terminals if isinstance(item.pattern, PatternStr))
 
     def lex(self, lexer_state: Any, parser_state: Any) -> Iterator[lark.Token]:
-        """Each terminal is decided when it is asked for, by the state in which the parser is then."""
+        """Yield terminals, each decided on demand by the current state of the parser."""
         statement: Statement = lexer_state.text
         tokens = statement.tokens
         place = 0
@@ -83,7 +84,10 @@ class StatementLexer(Lexer):
 
 
 def _end_of_word(tokens: Sequence[Token], place: int) -> int:
-    """The place behind a word. A number with a suffix is several tokens at one place."""
+    """Return the position after a word.
+
+    A number with a suffix is several adjacent tokens.
+    """
     after = place + 1
     while tokens[after].start == tokens[place].start:
         after += 1
@@ -91,7 +95,7 @@ def _end_of_word(tokens: Sequence[Token], place: int) -> int:
 
 
 def _end_of_predicate(tokens: Sequence[Token], place: int) -> int:
-    """The place behind the predicate that starts at a place: the same where there is none."""
+    """Return the position after the predicate at `place`; `place` if there is none."""
     depth = 0
     while not tokens[place].is_end:
         token, following = tokens[place], tokens[place + 1]

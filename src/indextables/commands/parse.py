@@ -1,23 +1,24 @@
-"""SQL text to a `Command`, or to nothing where the statement is not one of ours.
+"""Parsing of SQL text to a `Command`, or None for statements that are not ours.
 
-Two or three words decide which it is, so that other statements cost next to nothing and go on untouched, whatever they
-hold. What begins like one of ours is read to its end, and what is wrong with it is an error that shows the place.
+The first two or three words decide this, so other statements cost almost nothing and stay unchanged, whatever they
+contain. A statement that starts like one of ours is parsed completely, and an error shows the position of a mistake.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from indextables.commands.values import Command
 from indextables.errors import QueryError
+from indextables.location import redact
 from indextables.predicate.words import Token, iterate_tokens, tokenize
-from indextables.store.redact import redact
 
 _TABLES = ("INDEXTABLES", "INDEXTABLE")
-# What the second word of a command is, by its first. Spark and others have statements with some of the first words.
+# The second word of a command, by its first word. Spark and other formats use some of the first words, too.
 _BEGINNINGS: dict[str, tuple[str, ...]] = {
     "CHECKPOINT": _TABLES,
     "COMPACT": _TABLES,
@@ -33,7 +34,7 @@ _BEGINNINGS: dict[str, tuple[str, ...]] = {
     "INVALIDATE": _TABLES,
     "FLUSH": _TABLES,
 }
-# Words of other table formats, for what commands of ours do. Their target tells whose a statement is.
+# Words of other table formats for our commands. The format of the target table decides whose statement it is.
 _BORROWED = ("VACUUM", "OPTIMIZE")
 _DESCRIBED = ("STATE", "TRANSACTION", "HISTORY", "MERGE")
 _DESCRIBED_BY_SPARK = ("PARTITION", "AS")
@@ -41,15 +42,37 @@ _ALIKE = 0.8
 _END = Token("end", "", 0, 0)
 
 
-def parse_command(text: str) -> Command | None:
-    """The command that a statement is, or None where it does not begin like one: it is then for Spark to read.
-    `VACUUM`, `OPTIMIZE` and `DESCRIBE HISTORY` are read as the commands of ours that do the same.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """The table of a command: a path or URL, or a name to look up.
 
-    A `QueryError` shows the place where a command goes wrong.
+    `place` is its position in the statement.
+    """
+
+    text: str
+    is_path: bool
+    place: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Command:
+    """One of `COMMANDS` by name, with the arguments of the method of the same name."""
+
+    name: str
+    target: Target | None
+    arguments: Mapping[str, Any]
+    text: str
+
+
+def parse_command(text: str) -> Command | None:
+    """Parse a command; return None if the text does not start like one of ours.
+
+    `VACUUM`, `OPTIMIZE` and `DESCRIBE HISTORY` are parsed as the equivalent commands of ours. A `QueryError` shows the
+    position of a mistake.
     """
     if not _begins_like_ours(_first_words(text)) and not is_borrowed(text):
         return None
-    # The parser library takes a while to import, and most statements are not ours.
+    # The import of the parser library is slow, and most statements are not ours.
     from indextables.commands.statement import read_statement
 
     try:
@@ -59,7 +82,10 @@ def parse_command(text: str) -> Command | None:
 
 
 def is_borrowed(text: str) -> bool:
-    """Whether a statement has words of other table formats, so that it is only ours where its table is."""
+    """Return whether a statement uses words of other formats.
+
+    The format of its table then decides whose statement it is.
+    """
     words = _first_words(text)
     return _is_borrowed(next(words), next(words), next(words))
 
@@ -71,7 +97,7 @@ def _is_borrowed(first: Token, second: Token, third: Token) -> bool:
 
 
 def _first_words(text: str) -> Iterator[Token]:
-    """The words one by one. Where the text cannot be split into words, it ends."""
+    """Yield the words one by one; stop where the text cannot be split into words."""
     with contextlib.suppress(QueryError):
         yield from iterate_tokens(text, "statement")
     yield from itertools.repeat(_END)
@@ -91,7 +117,10 @@ def _begins_like_ours(words: Iterator[Token]) -> bool:
 
 
 def _describes_like_ours(third: Token, fourth: Token) -> bool:
-    """Spark describes a table that is called `indextables`, a partition or one column of it: so much may follow."""
+    """Return whether a `DESCRIBE` is ours.
+
+    Spark describes a table named `indextables`, its partitions and its columns; such words may follow.
+    """
     if third.kind != "word" or third.is_word(*_DESCRIBED_BY_SPARK):
         return False
     is_column = fourth.is_end or fourth.is_symbol(";", ".")

@@ -1,6 +1,6 @@
-"""The table of commands: how each is written, what it answers with, and what does its work.
+"""The table of commands: syntax, schema of the answer, and implementation of each.
 
-SQL, the command line and the methods of `Table` all do the same work by it.
+SQL, the command line and the methods of `Table` share these implementations.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ import pyarrow as pa
 
 from indextables.errors import ConfigError
 from indextables.log.history import HISTORY_SCHEMA
-from indextables.ops.caches import FLUSHED_SCHEMA, INVALIDATED_SCHEMA, flush_searchers, invalidate_logs
-from indextables.ops.checkpoint import CHECKPOINT_SCHEMA, make_checkpoint
-from indextables.ops.describe_log import LOG_SCHEMA, describe_log
-from indextables.ops.describe_state import STATE_SCHEMA, describe_state
-from indextables.ops.drop_partitions import DROPPED_SCHEMA, drop_partitions
-from indextables.ops.merge import MERGED_SCHEMA, merge_splits
-from indextables.ops.merge_jobs import MERGE_JOBS_SCHEMA, list_merge_jobs
-from indextables.ops.purge import PURGED_SCHEMA, purge
-from indextables.ops.reindex import REINDEXED_SCHEMA, reindex
-from indextables.ops.repair import REPAIR_SCHEMA, repair
-from indextables.ops.restore import RESTORED_SCHEMA, restore
-from indextables.ops.truncate import TRUNCATED_SCHEMA, truncate_time_travel
+from indextables.maintain.caches import FLUSHED_SCHEMA, INVALIDATED_SCHEMA, flush_searchers, invalidate_logs
+from indextables.maintain.checkpoint import CHECKPOINT_SCHEMA, make_checkpoint
+from indextables.maintain.describe import LOG_SCHEMA, STATE_SCHEMA, describe_log, describe_state
+from indextables.maintain.drop_partitions import DROPPED_SCHEMA, drop_partitions
+from indextables.maintain.merge.merge_jobs import MERGE_JOBS_SCHEMA, list_merge_jobs
+from indextables.maintain.merge.merge_splits import MERGED_SCHEMA, merge_splits
+from indextables.maintain.purge.purge import PURGED_SCHEMA, purge
+from indextables.maintain.reindex import REINDEXED_SCHEMA, reindex
+from indextables.maintain.repair.repair import REPAIR_SCHEMA, repair
+from indextables.maintain.restore import RESTORED_SCHEMA, restore
+from indextables.maintain.truncate import TRUNCATED_SCHEMA, truncate_time_travel
 from indextables.transaction_log import TransactionLog
 
 Options = Mapping[str, Any]
@@ -33,9 +32,9 @@ _Work = Callable[..., pa.Table]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spec:
-    """One command. `name` is that of the method of `Table`, `deed` what it does, to follow the word *cannot*.
+    """One command: `name` is its method of `Table`, `deed` follows the word *cannot*.
 
-    `work` takes the log of the table and the arguments; that of a command which needs no table takes the address, or
+    `work` takes the log of the table and the arguments. The work of a command that needs no table takes the address, or
     None, and the options instead.
     """
 
@@ -49,7 +48,7 @@ class Spec:
     needs_table: bool = True
 
     def run(self, url: str | None, arguments: Mapping[str, Any], options: Options) -> pa.Table:
-        """Do the work on the table at an address, and answer with a table of `schema`."""
+        """Run the command on the table at an address, and return a table of `schema`."""
         if not self.needs_table:
             return self.work(url, options, **arguments)
         if url is None:
@@ -129,7 +128,7 @@ _ALL = (
         name="describe_log",
         usage="DESCRIBE INDEXTABLES TRANSACTION LOG t [INCLUDE ALL]",
         example="DESCRIBE INDEXTABLES TRANSACTION LOG '/data/logs' INCLUDE ALL",
-        help="The actions of the log: those in force, or all of them.",
+        help="The actions of the log: the active ones, or all of them.",
         deed="describe the transaction log",
         schema=LOG_SCHEMA,
         work=describe_log,
@@ -167,7 +166,7 @@ _ALL = (
         name="merge_splits",
         usage="MERGE SPLITS t [WHERE p] [TARGET SIZE s] [MAX DEST SPLITS n] [MAX SOURCE SPLITS PER MERGE n] [DRY RUN]",
         example="MERGE SPLITS '/data/logs' WHERE day = '2026-01-31' TARGET SIZE 1G",
-        help="Make few large splits of many small ones.",
+        help="Merge many small splits into few large ones.",
         deed="merge splits",
         schema=MERGED_SCHEMA,
         work=merge_splits,
@@ -176,7 +175,7 @@ _ALL = (
         name="reindex",
         usage="REINDEX INDEXTABLES t [WHERE p] [SPLIT 'path'] [DRY RUN]",
         example="REINDEX INDEXTABLES '/data/logs' WHERE day = '2026-01-31'",
-        help="Index splits again that are not indexed as the table says.",
+        help="Index splits again if their indexes differ from the table's settings.",
         deed="reindex splits",
         schema=REINDEXED_SCHEMA,
         work=reindex,
@@ -185,7 +184,7 @@ _ALL = (
         name="drop_partitions",
         usage="DROP INDEXTABLES PARTITIONS FROM t WHERE p",
         example="DROP INDEXTABLES PARTITIONS FROM '/data/logs' WHERE day < '2026-01-01'",
-        help="Remove the partitions that a predicate is true of.",
+        help="Remove the partitions that match a predicate.",
         deed="drop partitions",
         schema=DROPPED_SCHEMA,
         work=drop_partitions,
@@ -203,7 +202,7 @@ _ALL = (
         name="invalidate_cache",
         usage="INVALIDATE INDEXTABLES TRANSACTION LOG CACHE [FOR t]",
         example="INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR '/data/logs'",
-        help="Forget what this process has read of a table's log, or of all logs.",
+        help="Clear this process's cache of a table's log, or of all logs.",
         deed="invalidate caches",
         schema=INVALIDATED_SCHEMA,
         work=_invalidate_cache,

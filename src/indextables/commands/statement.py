@@ -1,4 +1,4 @@
-"""A statement that begins like one of ours, read by the grammar."""
+"""Parsing of a statement by the grammar, into a `Command`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import lark
 
 from indextables.clock import parse_timestamp_ms
 from indextables.commands.lexer import Statement, StatementLexer
-from indextables.commands.mistakes import mistake, unexpected
-from indextables.commands.values import Command, Target
+from indextables.commands.parse import Command, Target
+from indextables.commands.syntax_errors import mistake, unexpected
 from indextables.config.values import BadValueError, Size
 from indextables.predicate.parse import parse_tokens
 from indextables.predicate.words import Token
@@ -27,7 +27,7 @@ _SIZE = Size(low=1)
 
 
 def read_statement(text: str, tokens: list[Token]) -> Command:
-    """The command, or a `QueryError` that shows where the statement goes wrong."""
+    """Parse a statement; a `QueryError` shows the position of a mistake."""
     statement = Statement(text, tokens)
     try:
         (tree,) = _grammar().parse(statement).children
@@ -56,7 +56,7 @@ class _Reader:
             if name == "target":
                 target = self._target(part)
             elif name in arguments:
-                self._fail("this is said twice", part.meta.start_pos)
+                self._fail("this clause is given twice", part.meta.start_pos)
             else:
                 arguments[name] = _CLAUSES[name](self, part)
         return Command(str(tree.data), target, arguments, self._statement.text)
@@ -132,7 +132,7 @@ def _start(token: lark.Token) -> int:
 
 
 def _spelled(part: lark.Token) -> str:
-    """A part of a name as Spark reads it."""
+    """Return a part of a name as Spark reads it."""
     if part.type == "NAME" or _PLAIN_NAME.fullmatch(part):
         return str(part)
     return "`" + part.replace("`", "``") + "`"

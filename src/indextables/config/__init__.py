@@ -1,9 +1,9 @@
-"""Settings: what there is to set, and which value is in force.
+"""Settings and their values in force.
 
     config = Config.resolve(options={"checkpoint.interval": "20"})
     config[settings.CHECKPOINT_INTERVAL]
 
-A leaf of the library: it imports nothing of it but the errors.
+This package is a leaf: it imports only `errors` from the rest of the library.
 """
 
 from __future__ import annotations

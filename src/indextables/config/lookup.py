@@ -1,7 +1,6 @@
-"""The way from a spelling to a setting.
+"""Lookup of settings by key or alias.
 
-Keys and aliases are found in any case; the field of a family keeps the case it was written in. A known key is never
-taken for a field.
+Keys and aliases ignore case; the field of a family keeps its case. A known key is never read as a field.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from indextables.config import settings
 from indextables.config.setting import Family, Setting
 
 _BY_SPELLING = {name.lower(): setting for setting in settings.ALL for name in (setting.key, *setting.aliases)}
-# `indexing.typemap` alone is a key cut short, not a field that happens to be called `typemap`.
+# `indexing.typemap` alone is an incomplete key, not a field with the name `typemap`.
 _FAMILY_HEADS = frozenset(family.key.lower() for family in settings.FAMILIES)
 
 
 def find(name: str) -> Setting[object] | tuple[Family, str] | None:
-    """The setting, or the family and field, that a key without its prefix means."""
+    """Return the setting, or the family and field, of a key without its prefix."""
     setting = _BY_SPELLING.get(name.lower())
     if setting is not None:
         return setting
@@ -27,14 +26,14 @@ def find(name: str) -> Setting[object] | tuple[Family, str] | None:
             return family, field
     for family in settings.FAMILIES:
         field = "" if family.short is None else _after(f"{family.short}.", name)
-        # Without this, a misspelt `indexing.text.maxTokenLength` would pass for a field.
+        # Without this check, a misspelt `indexing.text.maxTokenLength` would be read as a field.
         if field and "." not in field and name.lower() not in _FAMILY_HEADS:
             return family, field
     return None
 
 
 def nearest(name: str) -> str | None:
-    """The known key that looks most like an unknown one."""
+    """Return the known key that is most similar to an unknown one."""
     close = difflib.get_close_matches(name.lower(), [*_BY_SPELLING, *_FAMILY_HEADS], n=1)
     if not close:
         return None

@@ -1,9 +1,11 @@
-"""From what users gave in five places to one value for each setting.
+"""Resolution of settings: one value from five places.
 
 A clause of a command wins over an option, an option over the session, the session over a table's property, and a
-property over the default. A `Config` is immutable and picklable; every value in it was parsed and checked when it was
-made. No message, log line or repr shows a secret. A table's properties can set nothing about storage, credentials or
-local paths: whoever can write a table must not decide where its readers send their keys.
+property over the default. A `Config` is immutable and picklable; every value in it is parsed and checked when the
+`Config` is made. No message, log line or repr shows a secret.
+
+A table's properties cannot set storage, credentials or local paths: a writer of the table must not choose the server to
+which its readers send their keys.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ REDACTED = "<redacted>"
 
 _T = TypeVar("_T")
 _Slot = tuple[str, str]
-"""A setting's key and "", or a family's key and a field."""
+"""Key of a setting with "", or key of a family with a field."""
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _SECRETS = frozenset(setting.key for setting in settings.ALL if setting.secret)
@@ -32,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, repr=False)
 class Config:
-    """The settings in force: `config[settings.CHECKPOINT_INTERVAL]`."""
+    """Settings in force: `config[settings.CHECKPOINT_INTERVAL]`."""
 
     _layers: tuple[_Layer, ...]
     _given: dict[_Slot, object] = field(init=False, compare=False)
@@ -52,31 +54,31 @@ class Config:
         session: Mapping[str, object] = _NOTHING,
         properties: Mapping[str, object] = _NOTHING,
     ) -> Config:
-        """Parse every layer and put them over each other. A value of None is as good as no entry."""
+        """Parse and combine all layers; ignore entries with the value None."""
         given = zip((_CLAUSE, _OPTION, _SESSION, _PROPERTY), (clause, options, session, properties), strict=True)
         return cls(tuple(_Layer.read(source, entries) for source, entries in given))
 
     def with_properties(self, properties: Mapping[str, object]) -> Config:
-        """The same clause, options and session over the properties of another table."""
+        """Return the same clause, options and session over another table's properties."""
         return Config((*self._layers[:-1], _Layer.read(_PROPERTY, properties)))
 
     def __getitem__(self, setting: Setting[_T]) -> _T:
         return cast("_T", self._given.get((setting.key, ""), setting.default))
 
     def is_set(self, setting: Setting[object]) -> bool:
-        """Whether the value comes from a layer and not from the default, even if they are equal."""
+        """Return True if a layer sets the value, even to the default."""
         return (setting.key, "") in self._given
 
     def source(self, setting: Setting[object]) -> str:
-        """The layer that the value comes from: clause, option, session, table property or default."""
+        """Return the layer of the value: clause, option, session, table property, default."""
         return self._source((setting.key, "")) or "default"
 
     def family(self, family: Family) -> dict[str, str]:
-        """The fields that were given a value, with their values."""
+        """Return the fields that have a value, with their values."""
         return {name: cast("str", value) for (key, name), value in self._given.items() if key == family.key and name}
 
     def items(self) -> Iterator[tuple[str, object]]:
-        """Every key with the value in force, for people to read: secrets that are set show as `<redacted>`."""
+        """Yield every key with its value in force, secrets as `<redacted>`."""
         for setting in settings.ALL:
             slot = (setting.key, "")
             yield setting.key, _public(slot, self._given[slot]) if slot in self._given else setting.default
@@ -100,7 +102,7 @@ class Config:
 
 @dataclass(frozen=True)
 class _Source:
-    """The rules of one layer."""
+    """Rules of one layer."""
 
     name: str
     unknown: Literal["refuse", "warn", "ignore"]
@@ -116,7 +118,7 @@ _PROPERTY = _Source("table property", "ignore", host_settings=False)
 
 @dataclass(frozen=True, repr=False)
 class _Layer:
-    """The parsed entries of one layer."""
+    """Parsed entries of one layer."""
 
     name: str
     values: dict[_Slot, object]
@@ -132,7 +134,7 @@ class _Layer:
             slot, value = entry
             if slot in values and values[slot] != value:
                 raise ConfigError(
-                    f"cannot tell which value to use for `{'.'.join(filter(None, slot))}` because `{spellings[slot]}` "
+                    f"cannot choose a value for `{'.'.join(filter(None, slot))}` because `{spellings[slot]}` "
                     f"and `{spelling}` ({source.name}) are the same setting and differ",
                     hint="give only one of them",
                 )
@@ -168,7 +170,7 @@ def _meet_unknown(source: _Source, spelling: str, name: str) -> None:
         return
     near = lookup.nearest(name)
     hint = "docs/configuration.md lists all keys" if near is None else f"did you mean `{near}`?"
-    # The value stays out of both: a misspelt key may well be that of a secret.
+    # Neither message shows the value: the misspelt key may be the key of a secret.
     if source.unknown == "refuse":
         raise ConfigError(f"cannot use the {source.name} `{spelling}` because there is no such setting", hint=hint)
     _log.warning("ignored `%s` of the session because there is no such setting; %s", spelling, hint)

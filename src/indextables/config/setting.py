@@ -1,7 +1,7 @@
-"""What a setting is: a key with its kind, default and meaning, as one frozen and typed value.
+"""Definition of a setting: a frozen value with key, kind, default and meaning.
 
-The type of a setting is the type of its value: `config[setting]` of a `Setting[int]` is an `int`. A bad value always
-becomes a `ConfigError` that names the key and says what was expected; the value itself is shown unless it is a secret.
+The type of a setting is the type of its value: `config[setting]` of a `Setting[int]` is an `int`. A bad value raises a
+`ConfigError` with the key and the expected form; it shows the value unless the setting is a secret.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True)
 class Setting(Generic[T_co]):
-    """One key, without the prefix. A `host_only` setting is never taken from a table's properties."""
+    """One key, without the prefix.
+
+    A `host_only` setting is never read from a table's properties.
+    """
 
     key: str
     kind: Kind[T_co]
@@ -40,11 +43,11 @@ class Setting(Generic[T_co]):
 
     @property
     def unit(self) -> str | None:
-        """What a bare number counts: bytes, ms, seconds, hours."""
+        """Unit of a bare number: bytes, ms, seconds, hours."""
         return self.kind.unit
 
     def parse(self, raw: object, *, given_as: str | None = None) -> T_co:
-        """The typed value of what a user gave; `given_as` tells an error where it was given."""
+        """Convert a user's value to the typed value; errors name its place, `given_as`."""
         try:
             return self.kind.read(raw)
         except BadValueError:
@@ -53,7 +56,10 @@ class Setting(Generic[T_co]):
 
 @dataclass(frozen=True)
 class Family:
-    """Settings of one kind, a key for each field: `<key>.<field>`, or `<short>.<field>` where there is a short form."""
+    """Settings of one kind with a key for each field.
+
+    The key is `<key>.<field>`, or `<short>.<field>` if there is a short form.
+    """
 
     key: str
     kind: Kind[str]
@@ -62,7 +68,7 @@ class Family:
     short: str | None = None
 
     def parse(self, field: str, raw: object, *, given_as: str | None = None) -> str:
-        """The value for one field."""
+        """Convert a user's value for one field."""
         try:
             return self.kind.read(raw)
         except BadValueError:
@@ -72,26 +78,26 @@ class Family:
 def switch(
     key: str, meaning: str, *, default: bool, aliases: tuple[str, ...] = (), host_only: bool = False
 ) -> Setting[bool]:
-    """A setting that is on or off."""
+    """Define a setting that is on or off."""
     return Setting(key, Bool(), default, meaning, aliases, host_only=host_only)
 
 
 def whole(
     key: str, meaning: str, *, default: int, low: int = 1, high: int | None = None, host_only: bool = False
 ) -> Setting[int]:
-    """A setting that counts something."""
+    """Define a setting that is a count."""
     return Setting(key, Int(low, high), default, meaning, host_only=host_only)
 
 
 def ratio(key: str, meaning: str, *, default: float) -> Setting[float]:
-    """A setting between 0 and 1."""
+    """Define a setting between 0 and 1."""
     return Setting(key, Float(0, 1), default, meaning)
 
 
 def size(
     key: str, meaning: str, *, default: str, low: str = "1", high: str | None = None, host_only: bool = False
 ) -> Setting[int]:
-    """A setting in bytes, whose default and bounds are written as sizes."""
+    """Define a setting in bytes; the default and bounds are written as sizes."""
     parse = Size().read
     return Setting(
         key, Size(parse(low), None if high is None else parse(high)), parse(default), meaning, host_only=host_only
@@ -101,22 +107,25 @@ def size(
 def duration(
     key: str, meaning: str, *, default: int, unit: DurationUnit, low: int = 0, host_only: bool = False
 ) -> Setting[int]:
-    """A setting that is a span of time, as a number of `unit`."""
+    """Define a setting that is a span of time, as a number of `unit`."""
     return Setting(key, Duration(unit, low), default, meaning, host_only=host_only)
 
 
 def choice(key: str, meaning: str, *, default: str, others: tuple[str, ...]) -> Setting[str]:
-    """A setting with a few possible words."""
+    """Define a setting with a few possible words."""
     return Setting(key, Choice((default, *others)), default, meaning)
 
 
 def place(key: str, meaning: str, *aliases: str) -> Setting[str | None]:
-    """A text about storage or credentials; None leaves it to the environment and the cloud's own chain."""
+    """Define a text about storage or credentials.
+
+    None leaves it to the environment and the cloud's own credential chain.
+    """
     return Setting(key, Text(), None, meaning, aliases, host_only=True)
 
 
 def secret(key: str, meaning: str, *aliases: str) -> Setting[str | None]:
-    """A text that no message, log line or repr may show."""
+    """Define a text that no message, log line or repr may show."""
     return Setting(key, Text(), None, meaning, aliases, secret=True, host_only=True)
 
 
@@ -128,7 +137,7 @@ def _refusal(key: str, expected: str, raw: object | None, given_as: str | None) 
 
 def _shown(raw: object) -> str:
     if isinstance(raw, int) and abs(raw) > _SHOWN_NUMBER:
-        return "a very large number"  # Python itself refuses to write out some of them
+        return "a very large number"  # Python refuses to format some of them
     text = raw if isinstance(raw, str) and raw.isprintable() else repr(raw)
     return text if len(text) <= _SHOWN_LENGTH else text[:_SHOWN_LENGTH] + "..."
 

@@ -1,7 +1,7 @@
-"""Settings of stores: how requests are made, and with which credentials.
+"""Settings of stores: requests and credentials.
 
-None of them is ever taken from a table's properties. What is left out here is for the environment and for each cloud's
-own chain of credentials to say.
+None of them is ever read from a table's properties. The environment and each cloud's own credential chain replace
+settings without a value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ STORE_RETRY_MAX_ATTEMPTS = whole(
     "store.retry.maxAttempts", "Retries of a request inside the client.", default=10, low=0, host_only=True
 )
 STORE_RETRY_TIMEOUT_SECONDS = duration(
-    "store.retry.timeoutSeconds", "Time after which it retries no more.", default=180, unit="seconds", host_only=True
+    "store.retry.timeoutSeconds",
+    "Time after which a request is not retried.",
+    default=180,
+    unit="seconds",
+    host_only=True,
 )
 STORE_RETRY_BASE_DELAY_MS = duration(
     "store.retry.baseDelayMs",
@@ -32,13 +36,12 @@ STORE_RETRY_BASE_DELAY_MS = duration(
     host_only=True,
 )
 STORE_RETRY_MAX_DELAY_MS = duration(
-    "store.retry.maxDelayMs", "Longest pause between two tries.", default=15_000, unit="ms", low=1, host_only=True
+    "store.retry.maxDelayMs", "Longest pause between two retries.", default=15_000, unit="ms", low=1, host_only=True
 )
 STORE_PARALLELISM = whole(
     "store.parallelism",
-    "Requests that one handle has under way at once, parts of an upload that are sent at once, and idle connections "
-    "that are kept.",
-    default=16,
+    "Most parallel requests of one handle, of which an upload takes up to 16, and most idle connections.",
+    default=32,
     host_only=True,
 )
 STORE_ALLOW_HTTP = switch(
@@ -48,7 +51,7 @@ STORE_CA_FILE = Setting[str | None](
     "store.caFile",
     Maybe(Text(), "none"),
     None,
-    "PEM file of certificates to trust beside the usual ones.",
+    "PEM file of additional trusted certificates.",
     host_only=True,
 )
 
@@ -60,7 +63,7 @@ AWS_SESSION_TOKEN = secret("aws.sessionToken", "Token of temporary credentials."
 AWS_REGION = place("aws.region", "Region of the bucket.", "aws_region", "region")
 AWS_ENDPOINT = place(
     "aws.endpoint",
-    "URL of another server that speaks S3.",
+    "URL of a server with the S3 protocol.",
     "aws_endpoint",
     "aws_endpoint_url",
     "endpoint",
@@ -86,12 +89,14 @@ AWS_ENCRYPTION = Setting[str | None](
     "aws.encryption",
     Maybe(Choice(("aes256", "aws:kms", "aws:kms:dsse")), "bucket"),
     None,
-    "How the server encrypts what is written; `bucket` leaves it to the settings of the bucket.",
+    "Server-side encryption of written objects; with `bucket`, the settings of the bucket apply.",
     host_only=True,
 )
-AWS_ENCRYPTION_KEY_ID = place("aws.encryptionKeyId", "KMS key for that; without one, that of the account.")
+AWS_ENCRYPTION_KEY_ID = place(
+    "aws.encryptionKeyId", "KMS key for server-side encryption; the default is the key of the account."
+)
 AWS_REQUESTER_PAYS = switch(
-    "aws.requesterPays", "Pay for requests to a bucket whose owner does not.", default=False, host_only=True
+    "aws.requesterPays", "Pay for requests to a requester-pays bucket.", default=False, host_only=True
 )
 
 # Azure Blob Storage
@@ -103,8 +108,8 @@ AZURE_BEARER_TOKEN = secret("azure.bearerToken", "OAuth token.")
 AZURE_TENANT_ID = place("azure.tenantId", "Tenant of a service principal.")
 AZURE_CLIENT_ID = place("azure.clientId", "Client id of a service principal, or of a managed identity.")
 AZURE_CLIENT_SECRET = secret("azure.clientSecret", "Secret of a service principal.")
-AZURE_AUTHORITY_HOST = place("azure.authorityHost", "URL of the server that gives OAuth tokens.")
-AZURE_MSI_ENDPOINT = place("azure.msiEndpoint", "URL that gives the tokens of a managed identity.")
+AZURE_AUTHORITY_HOST = place("azure.authorityHost", "URL of the server that issues OAuth tokens.")
+AZURE_MSI_ENDPOINT = place("azure.msiEndpoint", "URL that issues the tokens of a managed identity.")
 AZURE_FEDERATED_TOKEN_FILE = place("azure.federatedTokenFile", "Path of the token of a workload identity.")
 AZURE_CREDENTIAL_TYPE = Setting[str](
     "azure.credentialType",
@@ -121,13 +126,13 @@ AZURE_CREDENTIAL_TYPE = Setting[str](
         )
     ),
     "auto",
-    "Which credentials to use where there are several; `auto` takes the first that there are.",
+    "Kind of credentials to use; `auto` takes the first kind that is set.",
     host_only=True,
 )
 AZURE_SKIP_SIGNATURE = switch(
     "azure.skipSignature", "Send requests unsigned, for public containers.", default=False, host_only=True
 )
-AZURE_ENDPOINT = place("azure.endpoint", "URL of another server that speaks Azure Blob Storage.")
+AZURE_ENDPOINT = place("azure.endpoint", "URL of a server with the Azure Blob Storage protocol.")
 
 # Google Cloud Storage
 
@@ -141,12 +146,12 @@ GCS_BEARER_TOKEN = secret("gcs.bearerToken", "OAuth token.")
 GCS_SKIP_SIGNATURE = switch(
     "gcs.skipSignature", "Send requests unsigned, for public buckets.", default=False, host_only=True
 )
-GCS_ENDPOINT = place("gcs.endpoint", "URL of another server that speaks Google Cloud Storage.")
+GCS_ENDPOINT = place("gcs.endpoint", "URL of a server with the Google Cloud Storage protocol.")
 
 # HDFS
 
-HDFS_USER = place("hdfs.user", "User of HDFS where there is no Kerberos; one for a process. Else `HADOOP_USER_NAME`.")
+HDFS_USER = place("hdfs.user", "User of HDFS without Kerberos, one per process; the default is `HADOOP_USER_NAME`.")
 HDFS_CONFIGURATION = place(
     "hdfs.configuration",
-    "JSON object of Hadoop keys, as in `core-site.xml` and `hdfs-site.xml`; they go over those of `HADOOP_CONF_DIR`.",
+    "JSON object of Hadoop keys, as in `core-site.xml` and `hdfs-site.xml`; they override `HADOOP_CONF_DIR`.",
 )

@@ -1,8 +1,8 @@
-"""The kinds of values that a setting can have, and how text becomes one.
+"""Kinds of values of a setting, and their parsers.
 
-Every kind is a frozen value that reads what a user gave (text from Spark, SQL or a table's properties, or a Python
-value) and either returns one typed value inside its bounds or raises `BadValueError`. Nothing is guessed and nothing is
-clipped. A `BadValueError` carries no text of the value, so that a secret cannot travel with it.
+Every kind is a frozen value that reads a user's value (text from Spark, SQL or a table's properties, or a Python value)
+and either returns one typed value inside its bounds or raises `BadValueError`. It neither guesses nor clips. A
+`BadValueError` has no text of the value, so that it cannot reveal a secret.
 """
 
 from __future__ import annotations
@@ -23,34 +23,37 @@ DurationUnit = Literal["ms", "seconds", "hours"]
 
 
 class BadValueError(ValueError):
-    """What was given is no value of this kind, or lies outside its bounds."""
+    """A value is not of this kind, or is outside its bounds."""
 
 
 class Kind(Generic[T_co]):
-    """One kind of value: `read` makes it, `expected` tells people what it looks like, `show` writes it as text."""
+    """One kind of value.
+
+    `read` parses a value, `expected` describes it for messages, `show` writes it as text.
+    """
 
     @property
     def expected(self) -> str:
-        """What a value looks like, to follow the word *expected*."""
+        """Description of a value, to follow the word *expected*."""
         raise NotImplementedError
 
     @property
     def unit(self) -> str | None:
-        """What a bare number counts."""
+        """Unit of a bare number."""
         return None
 
     def read(self, raw: object) -> T_co:
-        """The typed value, or `BadValueError`."""
+        """Return the typed value, or raise `BadValueError`."""
         raise NotImplementedError
 
     def show(self, value: object) -> str:
-        """The value as a user would write it; `read` turns it into the same value again."""
+        """Return the value as a user writes it; `read` parses it to the same value."""
         return str(value)
 
 
 @dataclass(frozen=True)
 class Bool(Kind[bool]):
-    """`true` or `false`, in the spellings that people use."""
+    """`true` or `false`, in the common spellings."""
 
     @property
     def expected(self) -> str:
@@ -97,7 +100,7 @@ class Float(Kind[float]):
     def read(self, raw: object) -> float:
         if isinstance(raw, str) and _NUMBER.fullmatch(raw.strip()):
             raw = float(raw.strip())
-        # NaN, infinities and whole numbers that no float can hold all fail the comparison.
+        # NaN, infinities and whole numbers too large for a float all fail the comparison.
         if isinstance(raw, bool) or not isinstance(raw, int | float) or not abs(raw) <= sys.float_info.max:
             raise BadValueError
         if (self.low is not None and raw < self.low) or (self.high is not None and raw > self.high):
@@ -130,7 +133,7 @@ class Size(Kind[int]):
         whole, fraction, letter = match["whole"], match["fraction"] or "", (match["letter"] or "").upper()
         if fraction and not letter:
             raise BadValueError
-        # A float would be off by bytes above 2**53.
+        # A float is not exact above 2**53.
         exact = Fraction(f"{whole}.{fraction or 0}") * _SIZE_UNITS[letter]
         return _whole_within(math.floor(exact), self.low, self.high)
 
@@ -144,7 +147,10 @@ class Size(Kind[int]):
 
 @dataclass(frozen=True)
 class Duration(Kind[int]):
-    """A span of time as a whole number of the setting's own unit, which is also what a bare number means."""
+    """A span of time as a whole number of the setting's own unit.
+
+    A bare number is in the same unit.
+    """
 
     own_unit: DurationUnit
     low: int | None = 0
@@ -186,7 +192,7 @@ class Duration(Kind[int]):
 
 @dataclass(frozen=True)
 class Choice(Kind[str]):
-    """One of a few words, in lower case whatever case it was given in."""
+    """One of a few words, converted to lower case."""
 
     words: tuple[str, ...]
 
@@ -203,9 +209,9 @@ class Choice(Kind[str]):
 
 @dataclass(frozen=True)
 class Names(Kind[tuple[str, ...]]):
-    """Names separated by commas, each once and in the order given.
+    """Names separated by commas, in order and without duplicates.
 
-    A name with a comma or with white space around it can only be given in a Python list or tuple.
+    A name with a comma or with white space around it needs a Python list or tuple.
     """
 
     @property
@@ -230,7 +236,7 @@ class Names(Kind[tuple[str, ...]]):
 
 @dataclass(frozen=True)
 class Text(Kind[str]):
-    """Any text but the empty one, without the white space around it; a path object counts as its text."""
+    """Text that is not empty, without white space around it; also a path object."""
 
     @property
     def expected(self) -> str:
@@ -246,7 +252,7 @@ class Text(Kind[str]):
 
 @dataclass(frozen=True)
 class Maybe(Kind[T_co | None]):
-    """Another kind, or one word (`auto`, `all`, `none`) that stands for no value."""
+    """Another kind, or one word (`auto`, `all`, `none`) that means no value."""
 
     inner: Kind[T_co]
     word: str
@@ -268,7 +274,7 @@ class Maybe(Kind[T_co | None]):
         return self.word if value is None else self.inner.show(value)
 
 
-# Longer digit strings mean nothing, and int() refuses very long ones with an error of its own.
+# Longer digit strings are out of bounds, and int() raises its own error for very long ones.
 _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 _SIZE = re.compile(
@@ -289,7 +295,7 @@ _MICROSECONDS = {
     for spelling in spellings.split()
 }
 
-# Spark, Arrow and the log hold whole numbers in 64 bits.
+# Spark, Arrow and the log store whole numbers in 64 bits.
 _LARGEST = (1 << 63) - 1
 
 

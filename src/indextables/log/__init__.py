@@ -1,1 +1,1 @@
-"""The transaction log: which files form a version, the fold, the conditional put, and the one loop of all commits."""
+"""Transaction log: files of a version, the fold, the put, the commit loop."""

@@ -1,9 +1,9 @@
-"""The caches of an open log: bounded, with a time to live, and counted.
+"""Caches of an open log: bounded, with a time to live, and counted.
 
-Everything in them is immutable by its key, which holds the file's size and e-tag, so an entry can be old but never
-wrong; the time to live bounds memory. "Which is the newest version?" is never answered from here unless the caller
-allows staleness. A write drops what the newest version decides, a checkpoint everything, an upgrade the protocol, a
-schema change the metadata.
+All entries are immutable by their key, which contains the file's size and e-tag, so an entry can be old but never
+wrong; the time to live bounds memory. The newest version is never read from a cache unless the caller allows staleness.
+A write drops entries about the newest version, a checkpoint drops everything, an upgrade the protocol, a schema change
+the metadata.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from indextables.caching import BoundedCache
+from indextables.runtime.caching import BoundedCache
 
 MAX_VERSIONS = 1000
 _MAX_FEW = 16
@@ -22,7 +22,7 @@ _Value = TypeVar("_Value")
 
 
 class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Hit rates, from 0 to 1, since the log was opened; 0 where nothing was asked."""
+    """Hit rates, from 0 to 1, since the log was opened; 0 without any lookup."""
 
     protocol: float
     metadata: float
@@ -35,7 +35,7 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _CountedCache(Generic[_Value]):
-    """A bounded cache with a time to live that counts its hits. Safe to share between threads."""
+    """Bounded cache with a time to live that counts its hits; threads may share it."""
 
     def __init__(self, max_size: int, ttl_seconds: float, timer: Callable[[], float], *, enabled: bool) -> None:
         self._entries: BoundedCache[Hashable, _Value] = BoundedCache(max_size, ttl_seconds=ttl_seconds, timer=timer)
@@ -79,7 +79,7 @@ class LogCache:
         self.checkpoints = cache(1)
 
     def after_write(self) -> None:
-        """The newest version has changed."""
+        """Drop entries about the newest version after it has changed."""
         self.versions_list.clear()
 
     def after_upgrade(self) -> None:
@@ -89,7 +89,10 @@ class LogCache:
         self.metadata.clear()
 
     def clear(self) -> None:
-        """Forget everything: after a checkpoint, on request, and when the table was made anew."""
+        """Drop everything.
+
+        After a checkpoint, on request, and after the table was recreated.
+        """
         for cache in self._all():
             cache.clear()
 

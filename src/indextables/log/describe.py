@@ -1,4 +1,4 @@
-"""The log as a table: one row an action, one column for every field of every action."""
+"""Description of the log: one row per action, one column per field of any action."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from indextables.arrow_values import to_scalar, to_table
 from indextables.log.replay import VersionFile
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
@@ -56,6 +57,7 @@ _FIELD_TYPES: dict[str, pa.DataType] = {
     "engine": pa.string(),
     "read_version": pa.int64(),
     "num_actions": pa.int64(),
+    "definitions_version": pa.int64(),
     "parameters": pa.string(),
     "metrics": pa.string(),
     "application_id": pa.string(),
@@ -74,13 +76,13 @@ DESCRIBE_SCHEMA = pa.schema(
 
 
 def describe_versions(files: Iterable[VersionFile]) -> pa.Table:
-    """The actions of some versions, in order."""
+    """Return the actions of some versions, in order."""
     places = ((file, _place(file.version, version_key(file.version), is_checkpoint=False)) for file in files)
     return _table(row for file, place in places for row in _rows(file.actions, place))
 
 
 def describe_checkpoint(snapshot: Snapshot, key: str) -> pa.Table:
-    """What the checkpoint of a version holds under a key: the protocol, the metadata, the files and the skips."""
+    """Return the protocol, metadata, files and skips of the checkpoint under a key."""
     place = _place(snapshot.version, key, is_checkpoint=True)
     return pa.concat_tables(
         [
@@ -96,15 +98,15 @@ def _place(version: int, key: str, *, is_checkpoint: bool) -> dict[str, Any]:
 
 
 def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=DESCRIBE_SCHEMA)
+    return to_table(list(rows), schema=DESCRIBE_SCHEMA)
 
 
 def _file_table(files: pa.Table, same: Mapping[str, Any]) -> pa.Table:
-    """A row per file, a column at a time; `same` stands in every row."""
+    """Return one row per file, built by columns; `same` has the constant values."""
     columns = [
         files[field.name]
         if field.name in files.column_names
-        else pa.repeat(pa.scalar(same.get(field.name), field.type), files.num_rows)
+        else pa.repeat(to_scalar(same.get(field.name), field.type), files.num_rows)
         for field in DESCRIBE_SCHEMA
     ]
     return pa.Table.from_arrays(columns, schema=DESCRIBE_SCHEMA)

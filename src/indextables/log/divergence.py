@@ -1,8 +1,8 @@
-"""Version files and states of other writers, held against each other.
+"""Detection of diverged histories: version files against states of other writers.
 
-Some writers commit in states alone and never see version files. Where such a state takes the number of a version that
-it does not contain, the log has two histories, and reading either of them would lose rows of the other. That is an
-error, never a choice. States of this library name their transaction and need no such check.
+Some writers commit only states and never see version files. If such a state takes the number of a version that it does
+not contain, the log has two histories, and a reader of either would lose rows of the other. That is an error, never a
+choice. States of this library name their transaction and need no such check.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from indextables.protocol.names import state_keys, version_key
 
 
 def versions_near(segment: Segment, version: int) -> list[int]:
-    """The newest version files up to a version, without a hole between them; empty where that version has none."""
+    """Return the newest consecutive version files up to a version.
+
+    None if it has none.
+    """
     found: list[int] = []
     while len(found) < NEAR_VERSIONS and _is_file(segment, version):
         found.append(version)
@@ -27,20 +30,22 @@ def versions_near(segment: Segment, version: int) -> list[int]:
 
 
 def newest_file_below(segment: Segment, version: int) -> int | None:
-    """The newest version file below a version."""
+    """Return the newest version file below a version."""
     if segment.newest_file is not None and segment.oldest < version:
         return min(segment.newest, version - 1)
     return max((older for older in segment.older_files if older < version), default=None)
 
 
 def _is_file(segment: Segment, version: int) -> bool:
-    """Version 0 holds no files, so that every state contains it."""
+    """Return True if a version has a file to check; every state contains version 0."""
     return version > 0 and (segment.covers(version) or version in segment.older_files)
 
 
 def refuse_state_commits(segment: Segment, newest: Head, url: str) -> None:
-    """Refuse to write a table whose newest commit is a state alone: its writer would not see the version file, and
-    would put a state of the same number beside it."""
+    """Refuse to write a table whose newest commit is only a state.
+
+    Its writer would not see the version file, and would put a state of the same number.
+    """
     if segment.newest_file is None and not newest.txn_id:
         raise ProtocolError(
             f"cannot write `{url}` because its newest version {newest.version} is a state without a version file: the "
@@ -51,7 +56,7 @@ def refuse_state_commits(segment: Segment, newest: Head, url: str) -> None:
 
 
 def check_contains(state: Snapshot, versions: Sequence[VersionFile], url: str) -> None:
-    """Refuse a state that lacks a file which versions up to it add, or holds one which they remove."""
+    """Refuse a state that lacks a file the versions add, or has one they remove."""
     added, removed = _changes(versions)
     if not added and not removed:
         return
@@ -68,7 +73,7 @@ _VERBS = {"lacks": "adds", "holds": "removes"}
 
 
 def _changes(versions: Iterable[VersionFile]) -> tuple[dict[str, int], dict[str, int]]:
-    """The paths that versions leave added and removed, each with the version that did so."""
+    """Return the added and the removed paths of versions, each with its version."""
     added: dict[str, int] = {}
     removed: dict[str, int] = {}
     for file in versions:
@@ -87,7 +92,7 @@ def _diverged(url: str, version: int, state_version: int, why: str) -> DivergedL
         f"cannot read `{url}` because its log has two histories: the state `{state_keys(state_version)[0]}` of another "
         f"writer does not contain the version `{version_key(version)}` (it {why})",
         hint="stop the other writer, then run `REPAIR INDEXFILES TRANSACTION LOG` (`indextables repair`): it writes a "
-        "clean log elsewhere that holds the rows of both",
+        "clean log with the rows of both to another place",
         version=version,
         state_version=state_version,
     )

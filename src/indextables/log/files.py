@@ -1,7 +1,7 @@
-"""The live files of a table, columnar: Arrow tables part by part, and what later versions changed of them.
+"""Live files of a table: Arrow tables in parts, and changes of later versions.
 
-`LiveFiles` is immutable. Folding a version costs what the version holds, not what the table holds; one Arrow table of
-everything is made only when somebody asks for it.
+`LiveFiles` is immutable. The cost of folding a version depends on the version, not on the table; one Arrow table of all
+files is made only on request.
 """
 
 from __future__ import annotations
@@ -12,61 +12,132 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.caching import lazy_property
+from indextables.arrow_values import to_array, to_scalar, to_table
+from indextables.errors import CheckpointCorruptionError
 from indextables.protocol.file_table import FILES_SCHEMA, AddedFile, files_table
+from indextables.runtime.caching import lazy_property
 
 
 class FileSource(Protocol):
-    """Files that stand somewhere, in parts, and are read when they are asked for."""
+    """Stored files in parts, read on demand."""
+
+    @property
+    def num_files(self) -> int:
+        """Number of the files by the facts of their source, which may be wrong."""
 
     def tables(self, keep: Keep | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The files part by part, all columns or some, less the parts whose partition bounds `keep` refuses."""
+        """Yield the files in parts, all columns or some; skip parts that `keep` refuses."""
 
 
 Bounds = Mapping[str, tuple[str | None, str | None]]
-"""The least and the greatest value of partition columns over a part; a column that is not there is not known."""
+"""Minimum and maximum of partition columns in a part; a missing column is unknown."""
 
 Keep = Callable[[Bounds, bool], bool]
-"""Whether a part with these bounds may hold what is sought. The flag: they were ordered by the type of the column."""
+"""Predicate on the bounds of a part; the flag means typed order of the bounds.
+
+It returns True if the part may contain matching files.
+"""
 
 
 class TableSource:
-    """Files that are in memory."""
+    """Files in memory."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
+
+    @property
+    def num_files(self) -> int:
+        return int(self._table.num_rows)
 
     def tables(self, keep: Keep | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         yield self._table if columns is None else self._table.select(list(columns))
 
 
 class LiveFiles:
-    """What is live: a base less the paths that are gone, and the files added since, the later add winning."""
+    """Live files: a base without removed paths, and the files added later.
+
+    The last add wins.
+    """
 
     def __init__(
         self,
         base: FileSource | None = None,
         gone: frozenset[str] = frozenset(),
         tail: Mapping[str, AddedFile] | None = None,
+        recover: Callable[[CheckpointCorruptionError], LiveFiles] | None = None,
     ) -> None:
+        """Keep the parts.
+
+        `recover` returns the same files from another base if this one is damaged.
+        """
         self._base = base
         self._gone = gone
         self._tail = tail or {}
+        self._recover = recover
+        self._other: LiveFiles | None = None
+
+    def recovering(self, recover: Callable[[CheckpointCorruptionError], LiveFiles]) -> LiveFiles:
+        """Return the files with a way to read them if the base is damaged."""
+        files = LiveFiles(self._base, self._gone, self._tail, recover)
+        if "table" in self.__dict__:
+            files.__dict__["table"] = self.table
+        return files
+
+    @property
+    def parts(self) -> tuple[FileSource | None, frozenset[str], Mapping[str, AddedFile]]:
+        """Stored files, the paths removed from them, and the files added later."""
+        return self._base, self._gone, self._tail
+
+    @property
+    def num_stored(self) -> int:
+        """Number of files to read for all of them, about."""
+        return (0 if self._base is None else self._base.num_files) + len(self._tail)
 
     @lazy_property
     def table(self) -> pa.Table:
-        """A row per live file, in the order in which they were added."""
-        parts = list(self._parts(None, None)) or [FILES_SCHEMA.empty_table()]
+        """One row per live file, in the order of their adds."""
+        parts = self.chosen(None) or [to_table([], FILES_SCHEMA)]
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
+    def chosen(self, keep: Keep | None) -> list[pa.Table]:
+        """Return the live files of the parts that `keep` does not refuse."""
+        if "table" in self.__dict__:
+            return [self.table]
+        try:
+            return list(self.tables(keep))
+        except CheckpointCorruptionError:
+            if self._other is None:
+                raise
+            return self._other.chosen(keep)
+
     def tables(self, keep: Keep | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The live files part by part, without holding them all; parts that `keep` refuses are not read."""
+        """Yield the live files in parts, without holding all.
+
+        Skip parts that `keep` refuses. Damage of the first part leads to another base; damage of a later part is an
+        error, and the next read starts from another base.
+        """
         if "table" in self.__dict__:
             return TableSource(self.table).tables(keep, columns)
-        return self._parts(keep, columns)
+        return self._parts(keep, columns) if self._recover is None else self._safe_parts(keep, columns)
+
+    def _safe_parts(self, keep: Keep | None, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+        if self._other is None:
+            has_begun = False
+            try:
+                for table in self._parts(keep, columns):
+                    has_begun = True
+                    yield table
+                return
+            except CheckpointCorruptionError as error:
+                if self._recover is None:
+                    raise
+                self._other = self._recover(error)
+                if has_begun:
+                    raise
+        yield from self._other.tables(keep, columns)
 
     def change(self, removed: Iterable[str], added: Mapping[str, AddedFile]) -> LiveFiles:
-        """The files after some paths are removed and then others added, as a new value."""
+        """Return the files after removing paths and then adding others, as a new value."""
         base, gone, tail = self._base, set(self._gone), dict(self._tail)
         if "table" in self.__dict__:
             base, gone, tail = TableSource(self.table), set(), {}
@@ -77,11 +148,11 @@ class LiveFiles:
         return LiveFiles(base, frozenset(gone) if base is not None else frozenset(), tail)
 
     def contains(self, paths: Iterable[str]) -> dict[str, bool]:
-        """Which of these paths are live."""
+        """Return for each path whether it is live."""
         wanted = list(dict.fromkeys(paths))
         if self._base is None:
             return {path: path in self._tail for path in wanted}
-        sought = pa.array(wanted, pa.string())
+        sought = to_array(wanted, pa.string())
         live: set[str] = set()
         for table in self.tables(columns=["path"]):
             live.update(pc.filter(table["path"], pc.is_in(table["path"], value_set=sought)).to_pylist())
@@ -92,7 +163,7 @@ class LiveFiles:
 
     def _parts(self, keep: Keep | None, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         if self._base is not None:
-            gone = pa.array(self._gone, pa.string())
+            gone = to_array(self._gone, pa.string())
             for table in self._base.tables(keep, None if columns is None else list({"path", *columns})):
                 yield rows_left(table, gone, columns)
         if self._tail or self._base is None:
@@ -100,15 +171,18 @@ class LiveFiles:
 
 
 def exact_sum(numbers: pa.ChunkedArray[Any]) -> int:
-    """Sum whole numbers of 64 bits; Arrow's own sum of them wraps around. Null counts as 0."""
-    high, low = pc.shift_right(numbers, 32), pc.bit_wise_and(numbers, (1 << 32) - 1)
+    """Sum 64-bit integers exactly; Arrow's own sum wraps around. Null counts as 0."""
+    high, low = pc.shift_right(numbers, to_scalar(32)), pc.bit_wise_and(numbers, to_scalar((1 << 32) - 1))
     return (int(pc.sum(high, min_count=0).as_py()) << 32) + int(pc.sum(low, min_count=0).as_py())
 
 
 def rows_left(table: pa.Table, gone: pa.Array[Any], columns: Sequence[str] | None) -> pa.Table:
-    """The rows of a table, or some columns of them, less those whose path is gone."""
+    """Return the rows, or some columns of them, without the removed paths."""
     chosen = table if columns is None else table.select(list(columns))
-    return chosen.filter(pc.invert(pc.is_in(table["path"], value_set=gone))) if len(gone) else chosen
+    if not len(gone):
+        return chosen
+    is_gone = pc.is_in(table["path"], value_set=gone)
+    return chosen.filter(pc.invert(is_gone)) if pc.any(is_gone, min_count=0).as_py() else chosen
 
 
 def _of_table(table: pa.Table) -> LiveFiles:

@@ -1,4 +1,4 @@
-"""Who changed the table, when and how: one row a version, from its commit line."""
+"""History of the table: one row per version, from its commit line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.arrow_values import to_array, to_table
 from indextables.errors import CheckpointError, CorruptLogError, RetentionError
 from indextables.log.reader import LogReader
 from indextables.log.replay import VersionFile
@@ -36,9 +37,10 @@ HISTORY_SCHEMA = pa.schema(
 
 
 def read_history(reader: LogReader, limit: int | None = None) -> pa.Table:
-    """The newest versions first. Versions of writers that leave no commit line have no operation.
+    """Return the newest versions first.
 
-    A commit of another writer that stands in a state alone is compared with the version before it that can be read.
+    Versions of writers without commit lines have no operation. A commit of another writer that is only a state is
+    compared with the last readable version before it.
     """
     segment = reader.segment()
     if limit is None or segment.newest - limit + 1 < segment.oldest:
@@ -50,7 +52,7 @@ def read_history(reader: LogReader, limit: int | None = None) -> pa.Table:
     rows = [_row(file, time_ms) for file, time_ms in zip(files, times_of(reader, files), strict=True)]
     rows += _rows_of_states(reader, segment, [at for at in chosen if at in in_states])
     rows.sort(key=lambda row: -row["version"])
-    return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
+    return to_table(rows, schema=HISTORY_SCHEMA)
 
 
 def _rows_of_states(reader: LogReader, segment: Segment, versions: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -58,14 +60,14 @@ def _rows_of_states(reader: LogReader, segment: Segment, versions: Sequence[int]
         try:
             yield _row_of_state(reader, segment, version)
         except (CorruptLogError, CheckpointError, RetentionError) as error:
-            logger.warning("leaving version %d out of the history: %s", version, error.message)
+            logger.warning("omitting version %d from the history: %s", version, error.message)
 
 
 def _row_of_state(reader: LogReader, segment: Segment, version: int) -> dict[str, Any]:
     older = [at for at in (*segment.checkpoints, *segment.older_files) if at < version]
     before = version - 1 if segment.covers(version - 1) else max(older, default=None)
     after = reader.snapshot(version).files.select(["path", "num_records"])
-    known = pa.array([], pa.string()) if before is None else reader.snapshot(before).files["path"]
+    known = to_array([], pa.string()) if before is None else reader.snapshot(before).files["path"]
     added = after.filter(pc.invert(pc.is_in(after["path"], value_set=known)))
     return {
         "version": version,

@@ -1,4 +1,4 @@
-"""What an open log has done: commits and lost races, checkpoints, loads, clean-ups. Counted, never guessed."""
+"""Counters of an open log: commits, lost races, checkpoints, loads, clean-ups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REPLAY = "replay"
 
 
 class LoadMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a table was loaded from one kind of source, and how long it took."""
+    """Number and duration of loads from one kind of source."""
 
     count: int
     total_ms: float
@@ -20,9 +20,12 @@ class LoadMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Since the log was opened. `commit_retries` counts how often another writer was first, so that a commit was
-    planned again or given up. `compression_ratio` is the size of what checkpoints hold over the size of their files;
-    `loads` is by source: `replay`, `avro-state`, `json`, `parquet`."""
+    """Counts since the log was opened.
+
+    `commit_retries` counts lost races, after which a commit was planned again or abandoned. `compression_ratio` is the
+    size of the content of checkpoints divided by the size of their files; `loads` is by source: `replay`, `avro-state`,
+    `json`, `parquet`.
+    """
 
     commits: int
     commit_retries: int
@@ -39,7 +42,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogMetrics:
-    """Counts for one log. May be shared by threads."""
+    """Counters of one log; threads may share them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,17 +51,17 @@ class LogMetrics:
         self._loads: dict[str, LoadMetrics] = {}
 
     def committed(self) -> None:
-        """A version was committed."""
+        """Count a commit."""
         with self._lock:
             self._counts.update(commits=1)
 
     def lost_race(self) -> None:
-        """Another writer was first."""
+        """Count a lost race."""
         with self._lock:
             self._counts.update(retries=1)
 
     def loaded(self, source: str, seconds: float) -> None:
-        """A table was loaded from a source."""
+        """Count a load from a source."""
         milliseconds = seconds * 1000
         with self._lock:
             before = self._loads.get(source, LoadMetrics(count=0, total_ms=0.0, last_ms=0.0))
@@ -67,7 +70,7 @@ class LogMetrics:
             )
 
     def checkpointed(self, seconds: float, num_bytes: int, plain_bytes: int) -> None:
-        """A checkpoint was made, of so many bytes that hold so many."""
+        """Count a checkpoint with its file size and the size of its content."""
         with self._lock:
             self._counts.update(created=1, bytes=num_bytes, plain_bytes=plain_bytes)
             self._checkpoint_ms = [self._checkpoint_ms[0] + seconds * 1000, seconds * 1000]
@@ -77,12 +80,12 @@ class LogMetrics:
             self._counts.update(failed=1)
 
     def cleaned_up(self, *, versions: int, checkpoints: int, manifests: int) -> None:
-        """Files were deleted that nobody needs any more."""
+        """Count deleted files."""
         with self._lock:
             self._counts.update(versions=versions, checkpoints=checkpoints, manifests=manifests)
 
     def read(self) -> Metrics:
-        """The counts up to now."""
+        """Return the current counts."""
         with self._lock:
             counts = self._counts
             return Metrics(

@@ -1,31 +1,37 @@
-"""Reading the log: versions, heads and snapshots, each from the newest thing known before.
+"""Reader of the log: versions, heads and snapshots, each built on cached ones.
 
-One reader may be shared by threads. Plain mode (`transaction.useOptimized=false`) reads every version in order, one by
-one, and keeps nothing; its answers are the same.
+Threads may share a reader. Plain mode (`transaction.useOptimized=false`) reads every version in order, one by one, and
+caches nothing; its results are the same.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
 
 from indextables.clock import Clock
 from indextables.config import Config, settings
-from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError, RetentionError
+from indextables.errors import (
+    CheckpointCorruptionError,
+    CheckpointError,
+    CorruptLogError,
+    ObjectNotFoundError,
+    RetentionError,
+)
 from indextables.log.base import BaseChoice, BaseSource, DamagedBaseError, refuse_unread_state
 from indextables.log.cache import LogCache
-from indextables.log.files import Keep
+from indextables.log.files import Keep, LiveFiles
 from indextables.log.metrics import REPLAY, LogMetrics
-from indextables.log.pools import InlinePools, Pools
 from indextables.log.replay import (
     BrokenChainError,
     VersionFile,
@@ -33,10 +39,11 @@ from indextables.log.replay import (
     check_chain,
     fold,
     head_of,
+    leap,
     newest_definitions,
 )
-from indextables.log.restoring import refuse_purged
 from indextables.log.segment import (
+    Files,
     Segment,
     find_version,
     grow_segment,
@@ -44,23 +51,28 @@ from indextables.log.segment import (
     reachable_text,
     version_files,
 )
-from indextables.log.snapshot import NAMELESS, Head, Snapshot
+from indextables.log.snapshot import NAMELESS, Head, Snapshot, refuse_purged
 from indextables.log.store_clock import StoreClock, credible_ms
-from indextables.log.versions import VersionReader
-from indextables.log.walk_back import walk_back
+from indextables.log.versions import FoundVersion, VersionReader, walk_back
 from indextables.protocol.actions import Metadata, Protocol
 from indextables.protocol.features import check_readable
+from indextables.protocol.names import LOG_DIRECTORY
+from indextables.runtime.pools import NEXT_VERSION, InlinePools, Pools
+from indextables.runtime.turns import Turns
 from indextables.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
 
 _READS_DURING_CLEAN_UP = 5
+_FEWEST_FOR_A_PROOF = 2
+_NEXT_READERS = 8
+_FAR_VERSIONS = 64
 
 _Read = TypeVar("_Read")
 
 
 class LogReader:
-    """An open log, for reading."""
+    """Open log, for reading."""
 
     def __init__(
         self,
@@ -77,59 +89,78 @@ class LogReader:
         self._bases = bases
         self.metrics = metrics or LogMetrics()
         self.store_clock = StoreClock(store, clock)
+        self.turns = Turns(clock)
         self._plain = not config[settings.TRANSACTION_USE_OPTIMIZED]
+        self._most_files = config[settings.STATE_READ_MAX_FILES]
         self._replays = not config[settings.CHECKPOINT_ENABLED]
         self._keeps = not self._plain and config[settings.TRANSACTION_CACHE_ENABLED]
         ttl_seconds = config[settings.TRANSACTION_CACHE_EXPIRATION_SECONDS]
         self.cache = LogCache(ttl_seconds, clock.monotonic, enabled=self._keeps)
+        self._pools = pools if store.is_remote and not self._plain else InlinePools()
         self._versions = VersionReader(store, config, self.cache, InlinePools() if self._plain else pools)
         self._lock = threading.RLock()
-        self._choice = BaseChoice(bases, self.mark_at, self.read_versions, self.url)
+        self._choice = BaseChoice(bases, self.identity_at, self.read_versions, self.url)
         self._segment: Segment | None = None
         self._head: Head | None = None
         self._tip: Snapshot | None = None
         self._source = ""
+        self.listed_at = 0.0
         with _registering:
             _all_readers.add(self)
 
     def segment(self, max_staleness_seconds: float = 0) -> Segment:
-        """The newest segment: asked of the store, unless an answer of the given age will do."""
+        """Return the newest segment from the store, or a cached one of the allowed age."""
         with self._lock:
             known: tuple[Segment, float] | None = self.cache.versions_list.get("newest")
             if known is not None and self._clock.monotonic() - known[1] < max_staleness_seconds:
                 return known[0]
-            asked_at = self._clock.monotonic()
-            segment = self._grown()
-            if segment is None:
-                self.forget()
-                newest = self._choice.whole_segment if self._replays else self._choice.newest_segment
-                segment = newest(self.store)
-            self._versions.newest = segment
-            self._segment = segment if self._keeps else None
-            self.cache.versions_list.put("newest", (segment, asked_at))
-            return segment
+            return self._renewed()
 
-    def _grown(self) -> Segment | None:
-        """The segment that is known and what came since. A new state of another writer is a base to start from again:
-        it may hold a commit that no version file holds."""
+    def _renewed(self, files: Files = None) -> Segment:
+        """Return the newest segment of the store, or of `files`, a whole listing."""
+        asked_at = self._clock.monotonic()
+        segment = self._grown(files)
+        self.listed_at = self._clock.monotonic()
+        if segment is None:
+            self.forget()
+            is_whole = self._replays or files is not None
+            choice, store = self._choice, self.store
+            segment = choice.whole_segment(store, files) if is_whole else choice.newest_segment(store)
+        self._versions.newest = segment
+        self._segment = segment if self._keeps else None
+        self.cache.versions_list.put("newest", (segment, asked_at))
+        return segment
+
+    def _grown(self, files: Files) -> Segment | None:
+        """Return the known segment extended by later versions.
+
+        Return None for a new state of another writer, as it may contain a commit without a version file: a new base is
+        needed.
+        """
         if self._segment is None:
             return None
-        grown = grow_segment(self.store, self._segment)
+        grown = grow_segment(self.store, self._segment, files)
         known = self._segment.checkpoints
         fresh = [] if grown is None else [at for at in grown.checkpoints if at not in known and grown.has_state(at)]
         return None if fresh and self._choice.is_of_another_writer(max(fresh)) else grown
 
     def whole_segment(self) -> Segment:
-        """The newest segment with everything that is there, also what is older than the newest checkpoint."""
+        """Return the newest segment including all files before the newest checkpoint."""
         with self._lock:
             return self._completed(self.segment())
 
-    def _completed(self, segment: Segment) -> Segment:
+    def listed_segment(self) -> tuple[Segment, Sequence[ObjectMeta]]:
+        """Return the newest segment, whole, and all files of the log, from one list call."""
+        with self._lock:
+            files = list(self.store.list(LOG_DIRECTORY))
+            return self._completed(self._renewed(files), files), files
+
+    def _completed(self, segment: Segment, files: Files = None) -> Segment:
         if not segment.is_partial:
             return segment
-        whole = self._choice.whole_segment(self.store)
+        whole = self._choice.whole_segment(self.store, files)
         if whole.oldest <= segment.oldest <= whole.newest + 1:
-            # Only the past was asked for: the present must stay the same in the middle of a reading.
+            # Only the past was requested: the newest version must not change during a read.
             checkpoints = {**whole.checkpoints, **segment.checkpoints}
             whole = dataclasses.replace(segment, oldest=whole.oldest, checkpoints=checkpoints, is_partial=False)
         if self._segment is segment:
@@ -137,7 +168,7 @@ class LogReader:
         return whole
 
     def committed(self, segment: Segment | None, head: Head, file: VersionFile) -> None:
-        """A commit of our own: seen by every later read, and dropped from the caches is what it has made old."""
+        """Record a commit of this process: later reads see it; drop stale cache entries."""
         metadata, protocol = newest_definitions(file.actions)
         with self._lock:
             self.cache.after_write()
@@ -152,51 +183,140 @@ class LogReader:
                 self.cache.versions.put(file.version, file)
 
     def forget(self) -> None:
-        """Start from nothing: the table was made anew, or the caller wants it so."""
+        """Drop all knowledge: the table was recreated, or the caller requests it."""
         with self._lock:
             self._segment = self._head = self._tip = None
             self.cache.clear()
 
-    def known_head(self) -> tuple[Segment, Head] | None:
-        """The newest version as far as it is known without a call."""
+    def start_from(self, segment: Segment, head: Head) -> None:
+        """Take what another reader of this log knew, if nothing is known here.
+
+        A commit trusts it as its own knowledge: if it is old, the put loses and the log is read.
+        """
         with self._lock:
-            if self._segment is None or self._head is None or self._segment.newest != self._head.version:
+            if self._keeps and self._segment is None and segment.newest == head.version:
+                self._segment, self._head = segment, head
+
+    def known_head(self) -> tuple[Segment, Head] | None:
+        """Return the newest known version without a store call."""
+        with self._lock:
+            if self._segment is None:
                 return None
-            return self._segment, self._head
+            newest = self._segment.newest
+            if self._head is not None and self._head.version == newest:
+                return self._segment, self._head
+            if self._tip is not None and self._tip.version == newest:
+                return self._segment, head_of(self._tip)
+            return None
 
     def read_version(self, version: int) -> VersionFile:
-        """One version file, decoded and checked."""
+        """Return one version file, decoded and checked."""
         return self._versions.read(version)
 
     def read_versions(self, versions: Iterable[int]) -> list[VersionFile]:
-        """Several version files, side by side where that pays."""
+        """Return several version files, read in parallel if that pays off."""
         return self._versions.read_many(versions)
 
-    def mark_at(self, version: int) -> str | None:
-        """By what the next version knows this one, if it can."""
-        return self._versions.mark_at(version)
+    def cached_versions(self, versions: Iterable[int]) -> list[VersionFile]:
+        """Return those of several version files that are in memory."""
+        return [file for version in versions if (file := self.cache.versions.get(version)) is not None]
+
+    def keep(self, file: VersionFile) -> None:
+        """Keep a version file that a commit has read, so that it is not read again."""
+        self.cache.versions.put(file.version, file)
+
+    def head_to_extend(self) -> tuple[Segment, Head]:
+        """Return the newest version like `head`, and one that appeared after its listing.
+
+        The next version is requested together with the listed ones, so that less time passes from the newest knowledge
+        to a commit on top of it.
+        """
+
+        def read() -> tuple[Segment, Head, FoundVersion | None]:
+            segment = self.segment()
+            search = self.find_meanwhile(segment.newest + 1)
+            return segment, self._head_of(segment), search()
+
+        segment, head, found = self._despite_clean_up(read)
+        return (found is not None and self.follow(segment, head, found)) or (segment, head)
+
+    def find_meanwhile(self, version: int) -> Callable[[], FoundVersion | None]:
+        """Begin to read a version that may exist soon; return a function that waits."""
+        if not self._pools.is_parallel:
+            return lambda: None
+        found: list[FoundVersion | None] = []
+        search = self._pools.submit(
+            NEXT_VERSION, lambda: found.append(self._versions.find(version)), workers=_NEXT_READERS
+        )
+
+        def result() -> FoundVersion | None:
+            search.result()
+            return found[0]
+
+        return result
+
+    def follow(self, segment: Segment, head: Head, found: FoundVersion) -> tuple[Segment, Head] | None:
+        """Return the known version extended by the next one, found without a listing.
+
+        Return None if that does not follow. A commit on top of it is checked by a listing like every commit.
+        """
+        if found.file.version != head.version + 1 or segment.newest != head.version or segment.gap is not None:
+            return None
+        try:
+            grown_head = advance(head, [found.file])
+        except BrokenChainError:
+            return None
+        grown = dataclasses.replace(segment, newest=found.file.version, newest_file=found.meta)
+        with self._lock:
+            if self._keeps and self._segment is not None and self._segment.newest < grown.newest:
+                self._segment, self._head = grown, grown_head
+                self.cache.after_write()
+                self.cache.versions.put(found.file.version, found.file)
+        return grown, grown_head
+
+    def identity_at(self, version: int) -> str | None:
+        """Return the name by which the next version refers to this one, if it has one."""
+        return self._versions.identity_at(version)
 
     def head(self) -> tuple[Segment, Head]:
-        """The newest version, its protocol and metadata; never its files."""
+        """Return the newest version with its protocol and metadata, without its files."""
         return self._despite_clean_up(self._newest_head)
 
     def snapshot(self, version: int | None = None, *, max_staleness_seconds: float = 0) -> Snapshot:
-        """The table at a version, the newest by default, with its files."""
+        """Return the table at a version, by default the newest, with its files."""
 
         def read() -> Snapshot:
             segment = self.segment(max_staleness_seconds)
             if version is not None and version < segment.newest:
-                # Where the newest version is damaged, older ones can still be read by number.
+                # If the newest version is damaged, older ones can still be read by number.
                 with contextlib.suppress(CorruptLogError, CheckpointError):
                     refuse_purged(version, self._head_of(segment), self.url)
             return self._with_files(segment, version)
 
         return self._despite_clean_up(read)
 
+    def own_snapshot(self, version: int) -> Snapshot:
+        """Return the newest known version after a commit of this handle."""
+
+        def read() -> Snapshot:
+            known = self._segment
+            return self._with_files(known if known is not None and known.newest >= version else self.segment(), None)
+
+        return self._despite_clean_up(read)
+
+    def recent_snapshot(self, version: int, max_age_seconds: float) -> Snapshot | None:
+        """Return a version if a listing of at most this age has it as newest, else None."""
+        with self._lock:
+            known: tuple[Segment, float] | None = self.cache.versions_list.get("newest")
+            if known is None or known[0].newest != version or self._clock.monotonic() - known[1] >= max_age_seconds:
+                return None
+            snapshot = self.own_snapshot(version)
+            return snapshot if snapshot.version == version else None
+
     def file_tables(
         self, choose: Callable[[Snapshot], Keep | None], *, max_staleness_seconds: float = 0
     ) -> tuple[Snapshot, list[pa.Table]]:
-        """The newest version, and those of its files that stand in parts which may hold what is sought."""
+        """Return the newest version, and its files in the parts that `choose` keeps."""
 
         def read() -> tuple[Snapshot, list[pa.Table]]:
             snapshot = self._snapshot(self.segment(max_staleness_seconds), None)
@@ -205,8 +325,10 @@ class LogReader:
         return self._despite_clean_up(read)
 
     def stream_tables(self, choose: Callable[[Snapshot], Keep | None]) -> tuple[Snapshot, Iterator[pa.Table]]:
-        """The same part by part, without holding them all. Damage of the first part leads to another base; of a later
-        one it is an error."""
+        """Return the newest version, and an iterator of its files in parts.
+
+        Damage of the first part leads to another base; damage of a later part is an error.
+        """
 
         def read() -> tuple[Snapshot, Iterator[pa.Table]]:
             snapshot = self._snapshot(self.segment(), None)
@@ -216,7 +338,7 @@ class LogReader:
         return self._despite_clean_up(read)
 
     def newest_snapshot(self) -> tuple[Segment, Snapshot]:
-        """The newest version with its files, and where it stands."""
+        """Return the newest version with its files, and its segment."""
 
         def read() -> tuple[Segment, Snapshot]:
             segment = self.segment()
@@ -224,41 +346,45 @@ class LogReader:
 
         return self._despite_clean_up(read)
 
-    def lazy_snapshot(self, version: int | None = None) -> tuple[Segment, Snapshot]:
-        """A version whose files are read when they are asked for, the newest by default, and where it stands. Who reads
-        them meets damage alone, and tells of it by `distrust`."""
+    def lazy_snapshot(self, version: int | None = None, *, listed: Segment | None = None) -> tuple[Segment, Snapshot]:
+        """Return a version, by default the newest, whose files are read on demand.
+
+        The caller handles damaged files itself, and reports them by `distrust`. `listed` is a segment of a recent list
+        call; the store is listed again only if a file of it is gone.
+        """
+        segments = [] if listed is None else [listed]
 
         def read() -> tuple[Segment, Snapshot]:
-            segment = self.segment()
+            segment = segments.pop() if segments else self.segment()
             return segment, self._snapshot(segment, version)
 
         return self._despite_clean_up(read)
 
     def distrust(self, error: DamagedBaseError) -> None:
-        """Start from nothing, and never again from the state that is damaged."""
+        """Drop all knowledge, and never start again from the damaged state."""
         self._choice.distrust(error)
         self.forget()
 
     def belongs(self, state: Snapshot, segment: Segment) -> bool:
-        """Whether a state stands for the version that is there, where both say who they are."""
+        """Return True if a state and its version file have the same identity."""
         return self._choice.belongs(state, segment)
 
     def time_of_state(self, segment: Segment, version: int) -> int | None:
-        """When the version was committed that a state stands for, if that state can be read."""
+        """Return the commit time of the version of a state, if the state can be read."""
         keys = segment.checkpoints[version]
         state = self._bases.load({version: keys})
         return None if state is None else credible_ms(state.timestamp_ms, self.store.head(keys[0]))
 
     def is_of_another_writer(self, version: int) -> bool:
-        """Whether the state of a version names no transaction, as those of other writers."""
+        """Return True if the state of a version has no transaction id: another writer's."""
         return self._choice.is_of_another_writer(version)
 
     def version_metas(self, first: int) -> dict[int, ObjectMeta]:
-        """The version files from `first` on as the store describes them."""
+        """Return the facts of the version files from `first` on."""
         return list_from(self.store, first)[0]
 
     def metadata(self) -> Metadata:
-        """The metadata in force, found by walking back from the newest version."""
+        """Return the metadata in force, by walking back from the newest version."""
         newest = self.segment().newest
         found: Metadata | None = self.cache.metadata.get(newest)
         if found is None:
@@ -267,7 +393,7 @@ class LogReader:
         return found
 
     def protocol(self) -> Protocol:
-        """The protocol in force, found by walking back from the newest version."""
+        """Return the protocol in force, by walking back from the newest version."""
         newest = self.segment().newest
         found: Protocol | None = self.cache.protocol.get(newest)
         if found is None:
@@ -276,7 +402,10 @@ class LogReader:
         return found
 
     def definitions(self) -> Head:
-        """The head; of a table whose states cannot be read, what version 0 says, which they leave as it is."""
+        """Return the head; if its states cannot be read, the definitions of version 0.
+
+        States do not change these definitions.
+        """
         try:
             return self.head()[1]
         except CheckpointError:
@@ -285,7 +414,7 @@ class LogReader:
             return fold(None, [self.read_version(0)])
 
     def _despite_clean_up(self, read: Callable[[], _Read]) -> _Read:
-        """Read again from a new listing where a clean-up took a file away in the middle of the reading."""
+        """Retry a read with a new listing if a clean-up deleted a file during the read."""
         for attempt in range(1, _READS_DURING_CLEAN_UP + 1):
             try:
                 with self._lock:
@@ -311,13 +440,21 @@ class LogReader:
         if self._tip is not None and self._tip.version == segment.newest:
             self._head = head_of(self._tip)
         elif self._head is not None and self._head.version <= segment.newest:
-            self._head = advance(self._head, self.read_versions(range(self._head.version + 1, segment.newest + 1)))
+            self._head = self._advanced(self._head, range(self._head.version + 1, segment.newest + 1))
         else:
             self._head = self._walk_back(segment)
         head = self._head
         if not self._keeps:
             self._head = None
         return head
+
+    def _advanced(self, head: Head, missed: range) -> Head:
+        """Return the head after the missed versions; read as few of them as prove it."""
+        if len(missed) > _FEWEST_FOR_A_PROOF:
+            leaped = leap(head, self.read_versions(missed[-_FEWEST_FOR_A_PROOF:]))
+            if leaped is not None:
+                return leaped
+        return advance(head, self.read_versions(missed))
 
     def _walk_back(self, segment: Segment) -> Head:
         base = self._chosen_base(segment, segment.newest)
@@ -329,11 +466,15 @@ class LogReader:
         return walk_back(segment.newest, base, self.read_versions)
 
     def _with_files(self, segment: Segment, version: int | None) -> Snapshot:
-        """The snapshot, once its files are read: damage must show while another base can still take its place."""
+        """Return the snapshot with its files: damage must show while the base can change.
+
+        Files of a large table are read when they are needed; damage then leads to another base.
+        """
         started = self._clock.monotonic()
         self._source = ""
         snapshot = self._snapshot(segment, version)
-        _ = snapshot.files
+        if snapshot.live_files.num_stored <= self._most_files:
+            _ = snapshot.files
         if self._source:
             seconds = self._clock.monotonic() - started
             self.metrics.loaded(self._source, seconds)
@@ -345,22 +486,28 @@ class LogReader:
         cached: Snapshot | None = self.cache.snapshots.get(wanted)
         if cached is None:
             cached = self._load(segment, wanted)
+            if cached.live_files.num_stored > self._most_files:
+                recover = functools.partial(self._other_files, wanted)
+                cached = dataclasses.replace(cached, live_files=cached.live_files.recovering(recover))
             self.cache.snapshots.put(wanted, cached)
             if self._keeps and wanted == segment.newest:
                 self._tip = cached
         check_readable(cached.protocol, self.url)
         return cached
 
+    def _other_files(self, version: int, error: CheckpointCorruptionError) -> LiveFiles:
+        """Return the files of a version from another base than the damaged one."""
+        if not isinstance(error, DamagedBaseError):
+            raise error
+        self.distrust(error)
+        return self.snapshot(version).live_files
+
     def _load(self, segment: Segment, wanted: int) -> Snapshot:
         if wanted < segment.oldest:
             segment = self._completed(segment)
         if not 0 <= wanted <= segment.newest:
             raise self._unreachable(segment, wanted)
-        if self._tip is not None and self._tip.version <= wanted:
-            base: Snapshot | None = self._tip
-        else:
-            base = self._chosen_base(segment, wanted)
-            self._source = REPLAY if base is None else base.source
+        base = self._base_for(segment, wanted)
         start = 0 if base is None else base.version + 1
         if start < segment.oldest and start <= wanted and not (wanted == 0 and find_version(self.store, 0)):
             if segment.is_partial:
@@ -373,13 +520,33 @@ class LogReader:
         if self._plain:
             for version in range(start, wanted + 1):
                 base = fold(base, [self.read_version(version)])
-            assert base is not None  # noqa: S101 - the range is empty only where there is a base
+            assert base is not None  # noqa: S101 - the range is empty only if there is a base
             return base
         return fold(base, self.read_versions(range(start, wanted + 1)))
 
+    def _base_for(self, segment: Segment, wanted: int) -> Snapshot | None:
+        """Return the known snapshot, or a state if none is known or a state is much newer."""
+        tip = self._tip if self._tip is not None and self._tip.version <= wanted else None
+        if tip is not None and not self._is_far(tip, segment, wanted):
+            return tip
+        base = self._chosen_base(segment, wanted)
+        if tip is not None and (base is None or base.version < tip.version):
+            return tip
+        self._source = REPLAY if base is None else base.source
+        return base
+
+    def _is_far(self, tip: Snapshot, segment: Segment, wanted: int) -> bool:
+        """Return True if a state needs fewer requests than the known snapshot."""
+        if wanted - tip.version <= _FAR_VERSIONS:
+            return False
+        return any(tip.version + _FAR_VERSIONS < at <= wanted and segment.has_state(at) for at in segment.checkpoints)
+
     def _check_follower(self, segment: Segment, wanted: int) -> None:
-        """Refuse an old version on which the one after it does not stand: its writer died before taking it back. A
-        clean-up may have made room for it since the listing, so this is asked of every log."""
+        """Refuse an old version that the next one does not follow.
+
+        Its writer died before taking it back. A clean-up may have made room for it since the listing, so check every
+        log.
+        """
         if not (segment.covers(wanted) and segment.covers(wanted + 1)):
             return
         try:
@@ -389,12 +556,15 @@ class LogReader:
         if follower.info is None:
             return
         try:
-            check_chain(wanted, self.mark_at(wanted) or NAMELESS, follower)
+            check_chain(wanted, self.identity_at(wanted) or NAMELESS, follower)
         except BrokenChainError as error:
             raise self._unreachable(segment, wanted) from error
 
     def _chosen_base(self, segment: Segment, wanted: int) -> Snapshot | None:
-        """A snapshot to fold on; None where there is none, or replay is asked for and every version is there."""
+        """Return a snapshot to fold on.
+
+        None if there is none, or a full replay is possible.
+        """
         base = self._choice.newest_for(segment, wanted)
         return None if self._replays and segment.oldest == 0 and (base is None or base.txn_id) else base
 
@@ -412,13 +582,13 @@ _registering = threading.Lock()
 
 
 def open_readers() -> list[LogReader]:
-    """The readers that are open in this process."""
+    """Return the open readers of this process."""
     with _registering:
         return list(_all_readers)
 
 
 def _after_fork_in_child() -> None:
-    global _registering  # noqa: PLW0603 - a thread that is gone may hold it
+    global _registering  # noqa: PLW0603 - a dead thread may hold it
     _registering = threading.Lock()
     for reader in _all_readers:
         reader._lock = threading.RLock()

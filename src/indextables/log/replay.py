@@ -1,7 +1,7 @@
-"""The fold: versions in order make a snapshot. Pure.
+"""Fold: versions in order make a snapshot; pure.
 
-Actions fold in line order. The newest metadata and protocol win; a table without a protocol action is 1/1. Times of
-versions never go back.
+Actions fold in line order. The newest metadata and protocol win; a table without a protocol action has protocol 1/1.
+Times of versions never go back.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import msgspec
 from indextables.errors import CorruptLogError
 from indextables.log.files import LiveFiles
 from indextables.log.metrics import REPLAY
-from indextables.log.snapshot import NAMELESS, Head, Snapshot, mark_at
+from indextables.log.snapshot import NAMELESS, Head, Snapshot, identity_at
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.doc_mapping import registry_of
 from indextables.protocol.features import LEGACY_PROTOCOL, PARQUET_SPLITS, highest
 from indextables.protocol.file_table import AddedFile
 from indextables.protocol.names import version_key
-from indextables.protocol.version_file import commit_info, mark_of
+from indextables.protocol.version_file import commit_info, identity_of
 
 
 class VersionFile(NamedTuple):
-    """A version file that was read: its actions, and when it was committed."""
+    """Decoded version file with its commit time."""
 
     version: int
     actions: tuple[Action, ...]
@@ -37,25 +37,31 @@ class VersionFile(NamedTuple):
 
     @property
     def txn_id(self) -> str | None:
-        """Transaction that the file names; `NAMELESS` if its writer left none, None for version 0, which has none."""
+        """Transaction id; `NAMELESS` without one, None for version 0, which never has one."""
         info = self.info
         if info is not None:
             return info.txn_id
         return None if self.version == 0 else NAMELESS
 
     @property
-    def mark(self) -> str:
-        """Name by which the next version must know this one; `NAMELESS` if it has none."""
-        return mark_of(self.version, self.actions) or NAMELESS
+    def identity(self) -> str:
+        """Name by which the next version must refer to this one.
+
+        `NAMELESS` if it has none.
+        """
+        return identity_of(self.version, self.actions) or NAMELESS
 
     @property
     def begins_a_table(self) -> bool:
-        """Whether the file holds what version 0 holds: a protocol and a metadata action, and nothing else."""
+        """True for the content of version 0: one protocol and one metadata action only."""
         return sorted(type(action).__name__ for action in self.actions) == ["Metadata", "Protocol"]
 
 
 def recorded_time_ms(version: int, actions: Sequence[Action]) -> int | None:
-    """When a version says it was committed: by its own line; version 0, which has none, by the table's creation."""
+    """Return the recorded commit time of a version.
+
+    It is in the commit line, or for version 0, which has none, in the metadata.
+    """
     info = commit_info(actions)
     if info is not None:
         return info.timestamp
@@ -64,7 +70,7 @@ def recorded_time_ms(version: int, actions: Sequence[Action]) -> int | None:
 
 
 def fold(base: Snapshot | None, versions: Iterable[VersionFile]) -> Snapshot:
-    """The snapshot after `versions`, which follow `base` without a gap (or start at version 0)."""
+    """Return the snapshot after `versions`, which follow `base` or start at version 0."""
     state = _State(base)
     for file in versions:
         state.apply(file)
@@ -72,38 +78,59 @@ def fold(base: Snapshot | None, versions: Iterable[VersionFile]) -> Snapshot:
 
 
 def advance(head: Head, versions: Sequence[VersionFile]) -> Head:
-    """The head after `versions`, without looking at their files."""
+    """Return the head after `versions`, ignoring their files."""
     for file in versions:
         metadata, protocol = newest_definitions(file.actions)
-        check_chain(head.version, head.mark, file, head.protocol)
+        check_chain(head.version, head.identity, file, head.protocol)
         head = Head(
             version=file.version,
             timestamp_ms=max(head.timestamp_ms, file.timestamp_ms),
             txn_id=file.txn_id,
             protocol=protocol or head.protocol,
             metadata=metadata or head.metadata,
+            defined_by=head.definitions_version if metadata is None and protocol is None else file.version,
         )
     return head
 
 
-def check_chain(version: int, mark: str | None, file: VersionFile, protocol: Protocol | None = None) -> None:
-    """Refuse a version that does not stand on the one before it: another file took the place of one of the two.
+def leap(head: Head, last: Sequence[VersionFile]) -> Head | None:
+    """Return the head at the newest version, from the last two versions alone.
+
+    Return None if the newest version does not prove that protocol and metadata are still those of `head`.
+    """
+    before, newest = last
+    info = newest.info
+    if info is None or info.definitions_version is None or info.definitions_version > head.version:
+        return None
+    check_chain(before.version, before.identity, newest, head.protocol)
+    return Head(
+        version=newest.version,
+        timestamp_ms=max(head.timestamp_ms, newest.timestamp_ms),
+        txn_id=newest.txn_id,
+        protocol=head.protocol,
+        metadata=head.metadata,
+        defined_by=info.definitions_version,
+    )
+
+
+def check_chain(version: int, identity: str | None, file: VersionFile, protocol: Protocol | None = None) -> None:
+    """Refuse a version that does not follow the one before it: one was replaced.
 
     A version with a commit line names the version before it, unless that one is `NAMELESS`. Versions of other writers
-    have no commit line and are taken as they come, but for two: the beginning of a table is no later version of it,
-    unless it raises the protocol; and where the protocol in force keeps other writers out, there are none. `mark` is
-    None where the version before is not known.
+    have no commit line and are accepted, with two exceptions: the content of version 0 is refused as a later version,
+    unless it raises the protocol; and a protocol that excludes other writers excludes such versions. `identity` is None
+    if the version before is unknown.
     """
     info = file.info
     if info is not None:
-        stands = mark is None or (info.parent_txn_id or NAMELESS) == mark
-        why = f"it stands on another version {version} than the one that is there"
+        stands = identity is None or (info.parent_txn_id or NAMELESS) == identity
+        why = f"it follows another version {version} than the existing one"
     elif protocol is not None and PARQUET_SPLITS in (protocol.reader_features or ()):
         stands = False
         why = "it has no commit line, and all writers that may write this table leave one"
     else:
         stands = not file.begins_a_table or (protocol is not None and _raises(protocol, file))
-        why = f"it begins a table, as version 0 does, and names no version {version} that it stands on"
+        why = f"it begins a table, as version 0 does, and names no version {version} before it"
     if not stands:
         raise BrokenChainError(
             f"cannot read version {file.version} because {why}",
@@ -114,17 +141,20 @@ def check_chain(version: int, mark: str | None, file: VersionFile, protocol: Pro
 
 
 def _raises(protocol: Protocol, file: VersionFile) -> bool:
-    """Whether a version asks for more than the protocol in force."""
+    """Return True if a version requires more than the protocol in force."""
     wanted = newest_definitions(file.actions)[1]
     return wanted is not None and highest(protocol, wanted) != highest(protocol, protocol)
 
 
 class BrokenChainError(CorruptLogError):
-    """Two versions that do not belong together. A new look at the log finds a state above them, if there is one."""
+    """Two consecutive versions do not match.
+
+    A new listing of the log finds a state above them, if there is one.
+    """
 
 
 def newest_definitions(actions: Iterable[Action]) -> tuple[Metadata | None, Protocol | None]:
-    """The last metadata and the last protocol among some actions."""
+    """Return the last metadata and the last protocol among some actions."""
     metadata: Metadata | None = None
     protocol: Protocol | None = None
     for action in actions:
@@ -137,19 +167,19 @@ def newest_definitions(actions: Iterable[Action]) -> tuple[Metadata | None, Prot
 
 def missing_metadata(version: int) -> CorruptLogError:
     return CorruptLogError(
-        f"cannot read version {version} because no version up to it holds a metadata action",
+        f"cannot read version {version} because no version up to it has a metadata action",
         version=version,
-        hint="version 0 of a table holds its schema; restore it, or repair the log",
+        hint="version 0 of a table has its schema; restore it, or repair the log",
     )
 
 
 def head_of(snapshot: Snapshot) -> Head:
-    """The snapshot without its files."""
+    """Return the snapshot without its files."""
     return Head(**{field.name: getattr(snapshot, field.name) for field in dataclasses.fields(Head)})
 
 
 class _State:
-    """The one mutable thing of a fold, gone when it ends."""
+    """Mutable state of a fold."""
 
     def __init__(self, base: Snapshot | None) -> None:
         self.version = -1 if base is None else base.version
@@ -162,13 +192,14 @@ class _State:
         self.transactions = {} if base is None else dict(base.transactions)
         self.source = REPLAY if base is None else base.source
         self.dropped_mappings = {} if base is None else dict(base.dropped_mappings)
+        self.defined_by = 0 if base is None else base.definitions_version
         self.removed: set[str] = set()
         self.added: dict[str, AddedFile] = {}
 
     def apply(self, file: VersionFile) -> None:
         if self.metadata is not None:
-            mark = mark_at(self.version, self.txn_id, self.metadata)
-            check_chain(self.version, mark, file, self.protocol or LEGACY_PROTOCOL)
+            identity = identity_at(self.version, self.txn_id, self.metadata)
+            check_chain(self.version, identity, file, self.protocol or LEGACY_PROTOCOL)
         self.version = file.version
         self.timestamp_ms = max(self.timestamp_ms, file.timestamp_ms)
         self.txn_id = file.txn_id
@@ -182,6 +213,7 @@ class _State:
                     self._define(action)
                 case Protocol():
                     self.protocol = action
+                    self.defined_by = file.version
                 case Skip():
                     self.skips[action.path] = _stronger(self.skips.get(action.path), action)
                 case CommitInfo() if action.application_id is not None and action.batch_id is not None:
@@ -201,6 +233,7 @@ class _State:
             transactions=self.transactions,
             source=self.source,
             dropped_mappings=self.dropped_mappings,
+            defined_by=self.defined_by,
         )
 
     def _define(self, metadata: Metadata) -> None:
@@ -208,6 +241,7 @@ class _State:
             known, left = registry_of(self.metadata.configuration), registry_of(metadata.configuration)
             self.dropped_mappings.update({key: text for key, text in known.items() if key not in left})
         self.metadata = metadata
+        self.defined_by = self.version
 
     def _add(self, add: Add) -> None:
         self.added.pop(add.path, None)
@@ -225,7 +259,7 @@ class _State:
 
 
 def _stronger(known: Skip | None, new: Skip) -> Skip:
-    """A later skip never shortens a cooldown or a count."""
+    """Return the newer skip, without shortening its cooldown or lowering its count."""
     if known is None:
         return new
     retry_after = max((moment for moment in (known.retry_after, new.retry_after) if moment is not None), default=None)

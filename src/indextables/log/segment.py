@@ -1,15 +1,15 @@
-"""Which files form the newest version: one list call from the last version known, that one included.
+"""Files of the newest version: one list call from the last known version on.
 
-A listing may miss a file that is there, so a missing version is asked for by name before it is called a gap. A gap
-above the base stops readers with a warning and refuses writers. A last known version that is gone or has become
-another file means that the table was made anew: then nothing known before counts.
+The listing includes the last known version. It may miss an existing file, so a missing version is requested by name
+before it counts as a gap. A gap above the base stops readers with a warning, and writers with an error. If the last
+known version is gone or has become another file, the table was recreated: then all earlier knowledge is void.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 
 from indextables.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError
 from indextables.protocol.names import LOG_DIRECTORY, parse_checkpoint_key, parse_version_key, state_keys, version_key
@@ -19,20 +19,23 @@ logger = logging.getLogger(__name__)
 
 
 NEAR_VERSIONS = 16
-"""How many version files below a state are held against it when it is read first."""
+"""Number of version files below a state to compare with it at its first read."""
 
 Checkpoints = Mapping[int, tuple[str, ...]]
-"""The keys of what stands for a version: a state, a JSON or a Parquet checkpoint, or several of them."""
+"""Keys of states, JSON and Parquet checkpoints, by version."""
+
+Files = Sequence[ObjectMeta] | None
+"""All files of the log as they were just listed, to be used instead of a list call; None to make that call."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """The version files `oldest` to `newest`, without a gap, and the states and checkpoints by their version.
+    """Version files `oldest` to `newest`, without a gap, and checkpoints by version.
 
-    `newest_file` is the newest version file as the store describes it, by which a table that was made anew is noticed;
-    None where the newest version stands in a state alone. `gap` is the first missing version above it. Where the
-    segment `is_partial`, there may be older versions and checkpoints that were not listed. `older_files` are the
-    newest version files below `oldest`, as far as they were listed.
+    `newest_file` has the facts of the newest version file, to detect a recreated table; None if the newest version is
+    only a state. `gap` is the first missing version above it. If the segment `is_partial`, older versions and
+    checkpoints may exist that were not listed. `older_files` are the newest version files below `oldest` that were
+    listed.
     """
 
     oldest: int
@@ -44,20 +47,23 @@ class Segment:
     older_files: tuple[int, ...] = ()
 
     def covers(self, version: int) -> bool:
-        """Whether a version file of this number is part of the unbroken run."""
+        """Return True if the version is in the consecutive run of version files."""
         return self.newest_file is not None and self.oldest <= version <= self.newest
 
     def has_state(self, version: int) -> bool:
-        """Whether a state stands for a version, and not only an older kind of checkpoint."""
+        """Return True if a version has a state, not only an older kind of checkpoint."""
         return not set(state_keys(version)).isdisjoint(self.checkpoints.get(version, ()))
 
 
-def grow_segment(store: ObjectStore, known: Segment) -> Segment | None:
-    """The newest segment by one list call from the last version known; None where that one is gone or another now."""
+def grow_segment(store: ObjectStore, known: Segment, files: Files = None) -> Segment | None:
+    """Return the newest segment from one list call from the last known version on.
+
+    Return None if this version is gone or is another file.
+    """
     last = known.newest_file
     if last is None or known.gap is not None:
         return None
-    versions, checkpoints = list_from(store, known.newest)
+    versions, checkpoints = list_from(store, known.newest, files)
     seen = versions.get(known.newest) or find_version(store, known.newest)
     if seen is None or (seen.size, seen.e_tag) != (last.size, last.e_tag):
         return None
@@ -69,13 +75,18 @@ def grow_segment(store: ObjectStore, known: Segment) -> Segment | None:
 
 
 def _ends_in_state(segment: Segment) -> bool:
-    """Whether a state stands above the newest version file: a commit of a writer that commits in states alone."""
+    """Return True if a state is above the newest version file.
+
+    It is a commit of a writer that commits only states.
+    """
     return segment.gap is None and max(segment.checkpoints, default=-1) > segment.newest
 
 
 def _joined(known: Segment, listed: Checkpoints) -> Checkpoints:
-    """The checkpoints of a listing from the newest version on: all that are there, but for those whose names sort among
-    the older versions, which stay as they were known."""
+    """Return the checkpoints of a listing from the newest version on.
+
+    Checkpoints whose names sort among older versions are not listed, and are kept.
+    """
     start = version_key(known.newest)
     joined: dict[int, tuple[str, ...]] = dict(listed)
     for version, keys in known.checkpoints.items():
@@ -86,8 +97,10 @@ def _joined(known: Segment, listed: Checkpoints) -> Checkpoints:
 
 
 def segment_from(store: ObjectStore, version: int) -> Segment | None:
-    """The newest segment without most of what is older than a checkpoint that a hint names; None where the hint does
-    not lead to a checkpoint and its version, or a state stands above all versions."""
+    """Return the newest segment, listed from near the hinted checkpoint on.
+
+    Return None if the hint does not lead to a checkpoint and its version, or if a state is above all versions.
+    """
     versions, checkpoints = list_from(store, max(0, version - NEAR_VERSIONS))
     if version not in versions or version not in checkpoints:
         return None
@@ -96,9 +109,9 @@ def segment_from(store: ObjectStore, version: int) -> Segment | None:
     return None if _ends_in_state(segment) else dataclasses.replace(segment, is_partial=oldest > 0)
 
 
-def whole_segment(store: ObjectStore, ignored: Container[int] = ()) -> Segment:
-    """The newest segment of a log of which nothing is known; the states of ignored versions are not its own."""
-    versions, listed = _list(store, "")
+def whole_segment(store: ObjectStore, ignored: Container[int] = (), files: Files = None) -> Segment:
+    """Return the newest segment of an unknown log, without states of ignored versions."""
+    versions, listed = _list(store, "", files)
     checkpoints = {version: keys for version, keys in listed.items() if version not in ignored}
     if not versions and not checkpoints:
         raise TableNotFoundError(
@@ -120,7 +133,7 @@ def _newest_run(store: ObjectStore, versions: dict[int, ObjectMeta], checkpoints
         versions[first] = found
     if first not in versions:
         raise CorruptLogError(
-            f"cannot read `{store.location.url}` because version {first} is missing and no state stands in its place",
+            f"cannot read `{store.location.url}` because version {first} is missing and no state replaces it",
             version=first,
             path=version_key(first),
             hint="restore the file, or run `REPAIR INDEXFILES TRANSACTION LOG`",
@@ -129,7 +142,7 @@ def _newest_run(store: ObjectStore, versions: dict[int, ObjectMeta], checkpoints
 
 
 def _at_base(store: ObjectStore, base: int, versions: dict[int, ObjectMeta], checkpoints: Checkpoints) -> Segment:
-    """Nothing is newer than the newest state: the run ends where it stands."""
+    """Return the segment that ends at the newest state."""
     first = _first_of_run(base, versions)
     if base not in versions or first not in versions:
         return Segment(base + 1, base, None, checkpoints)
@@ -137,7 +150,10 @@ def _at_base(store: ObjectStore, base: int, versions: dict[int, ObjectMeta], che
 
 
 def _first_of_run(base: int, versions: dict[int, ObjectMeta]) -> int:
-    """The oldest version of the unbroken run that reaches the base; 0 where there is no base."""
+    """Return the oldest version of the consecutive run up to the base.
+
+    0 without a base.
+    """
     if base < 0:
         return 0
     first = base + 1
@@ -149,7 +165,7 @@ def _first_of_run(base: int, versions: dict[int, ObjectMeta]) -> int:
 def _run(
     store: ObjectStore, start: int, versions: dict[int, ObjectMeta], checkpoints: Checkpoints, *, oldest: int
 ) -> Segment:
-    """Follow the versions upwards from `start`, which is there, as far as they go."""
+    """Follow the versions upwards from the existing version `start` to the last."""
     highest = max(versions)
     newest = start
     while newest < highest:
@@ -164,7 +180,7 @@ def _run(
 
 def _stopped(store: ObjectStore, oldest: int, newest: int, file: ObjectMeta, checkpoints: Checkpoints) -> Segment:
     logger.warning(
-        "version %d of `%s` is missing while later ones are there: reading stops at version %d",
+        "version %d of `%s` is missing while later ones exist: reading stops at version %d",
         newest + 1,
         store.location.url,
         newest,
@@ -173,10 +189,13 @@ def _stopped(store: ObjectStore, oldest: int, newest: int, file: ObjectMeta, che
 
 
 def refuse_gap(segment: Segment, url: str) -> None:
-    """A log with a hole is not written to: the versions after the hole would come back or be lost."""
+    """Refuse to write a log with a gap.
+
+    The versions after the gap would return or be lost.
+    """
     if segment.gap is not None:
         raise CorruptLogError(
-            f"cannot write to `{url}` because version {segment.gap} of its log is missing while later ones are there",
+            f"cannot write to `{url}` because version {segment.gap} of its log is missing while later ones exist",
             version=segment.gap,
             path=version_key(segment.gap),
             hint=f"restore `{version_key(segment.gap)}`, or run `REPAIR INDEXFILES TRANSACTION LOG '{url}'`",
@@ -184,7 +203,10 @@ def refuse_gap(segment: Segment, url: str) -> None:
 
 
 def reachable_text(segment: Segment) -> str:
-    """The versions that can be read, for people: an unbroken run, and older ones that have a checkpoint."""
+    """Format the readable versions.
+
+    A consecutive run, and older ones with a checkpoint.
+    """
     starts = [0] if segment.oldest == 0 else [at for at in segment.checkpoints if at >= segment.oldest - 1]
     first = min(starts, default=segment.oldest)
     older = [str(at) for at in sorted(segment.checkpoints) if at < first]
@@ -193,17 +215,20 @@ def reachable_text(segment: Segment) -> str:
 
 
 def find_version(store: ObjectStore, version: int) -> ObjectMeta | None:
-    """Ask for a version file by name."""
+    """Request a version file by name."""
     try:
         return store.head(version_key(version))
     except ObjectNotFoundError:
         return None
 
 
-def _list(store: ObjectStore, after: str) -> tuple[dict[int, ObjectMeta], dict[int, tuple[str, ...]]]:
+def _list(
+    store: ObjectStore, after: str, files: Files = None
+) -> tuple[dict[int, ObjectMeta], dict[int, tuple[str, ...]]]:
     versions: dict[int, ObjectMeta] = {}
     checkpoints: dict[int, tuple[str, ...]] = {}
-    for meta in store.list(LOG_DIRECTORY, after=after):
+    listed = store.list(LOG_DIRECTORY, after=after) if files is None else (meta for meta in files if meta.key > after)
+    for meta in listed:
         version = parse_version_key(meta.key)
         if version is not None:
             versions[version] = meta
@@ -213,12 +238,14 @@ def _list(store: ObjectStore, after: str) -> tuple[dict[int, ObjectMeta], dict[i
 
 
 def version_files(store: ObjectStore, segment: Segment) -> list[int]:
-    """All version files that are there up to the newest version, also those that a state has made superfluous."""
+    """Return all existing version files up to the newest, also superseded ones."""
     if segment.oldest == 0:
         return list(range(segment.newest + 1))
     return sorted(version for version in _list(store, "")[0] if version <= segment.newest)
 
 
-def list_from(store: ObjectStore, version: int) -> tuple[dict[int, ObjectMeta], dict[int, tuple[str, ...]]]:
-    """The version files from `version` on, all states, and the JSON checkpoints from there on, in one list call."""
-    return _list(store, version_key(version - 1) if version > 0 else "")
+def list_from(
+    store: ObjectStore, version: int, files: Files = None
+) -> tuple[dict[int, ObjectMeta], dict[int, tuple[str, ...]]]:
+    """List version files and JSON checkpoints from `version` on, and all states."""
+    return _list(store, version_key(version - 1) if version > 0 else "", files)

@@ -1,4 +1,4 @@
-"""A table at one version: an immutable value. Time travel is just another snapshot."""
+"""Table at one version: an immutable value. Time travel is just another snapshot."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from indextables.caching import lazy_property
-from indextables.errors import CorruptLogError, SchemaError
+from indextables.errors import CorruptLogError, RetentionError, SchemaError
 from indextables.log.files import LiveFiles, exact_sum
 from indextables.log.metrics import REPLAY
 from indextables.protocol.actions import Metadata, Protocol, Skip
 from indextables.protocol.doc_mapping import registry_of, restore_doc_mappings
+from indextables.protocol.horizon import horizon_of
 from indextables.protocol.schema import schema_from_json
+from indextables.runtime.caching import lazy_property
 
 NAMELESS = ""
-"""The transaction id of a version whose file names none: another writer's."""
+"""Transaction id of a version file without one: another writer's."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """What a commit needs to know of the newest version: never the files.
+    """Facts of the newest version that a commit needs, without the files.
 
-    `txn_id` is `NAMELESS` where the version file is known to name no transaction, and None where the file is not known.
+    `txn_id` is `NAMELESS` if the version file has no transaction id, and None if the file is unknown. No version after
+    `defined_by`, up to this one, has a protocol or metadata action; None if that is unknown.
     """
 
     version: int
@@ -32,11 +34,20 @@ class Head:
     txn_id: str | None
     protocol: Protocol
     metadata: Metadata
+    defined_by: int | None = dataclasses.field(default=None, compare=False, kw_only=True)
 
     @property
-    def mark(self) -> str | None:
-        """Name by which the next version knows this one; `NAMELESS` if it has none, None if that is not known."""
-        return mark_at(self.version, self.txn_id, self.metadata)
+    def definitions_version(self) -> int:
+        """Version up to which all protocol and metadata actions were committed."""
+        return self.version if self.defined_by is None else self.defined_by
+
+    @property
+    def identity(self) -> str | None:
+        """Name by which the next version refers to this one.
+
+        It is `NAMELESS` if it has none, and None if it is unknown.
+        """
+        return identity_at(self.version, self.txn_id, self.metadata)
 
     @property
     def schema(self) -> pa.Schema:
@@ -52,8 +63,8 @@ class Head:
         return self.metadata.partition_columns
 
 
-def mark_at(version: int, txn_id: str | None, metadata: Metadata) -> str | None:
-    """The transaction id of a version; of version 0, which has none, the id of the table."""
+def identity_at(version: int, txn_id: str | None, metadata: Metadata) -> str | None:
+    """Return the transaction id of a version, or for version 0 the id of the table."""
     return metadata.id if version == 0 else txn_id
 
 
@@ -65,12 +76,12 @@ class _Totals(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot(Head):
-    """A whole table at one version.
+    """Whole table at one version.
 
-    `skips` holds the skip in force of each path; `transactions` the last batch of each streaming application and the
-    version that holds it. `source` is where the reading of it began: at version 0, or at a checkpoint of some format.
-    `dropped_mappings` are doc mappings that a later version has dropped from the registry, by hash: files that earlier
-    versions added may name them still.
+    `skips` has the skip in force of each path; `transactions` the last batch of each streaming application and its
+    version. `source` is the start of the read: version 0, or a checkpoint of some format. `dropped_mappings` are doc
+    mappings by hash that a later version has dropped from the registry: files of earlier versions may still refer to
+    them.
     """
 
     live_files: LiveFiles
@@ -81,16 +92,16 @@ class Snapshot(Head):
 
     @property
     def files(self) -> pa.Table:
-        """A row per live split."""
+        """One row per live split."""
         return self.live_files.table
 
     @lazy_property
     def described_files(self) -> pa.Table:
-        """The same with the text of the doc mappings that they name by reference."""
+        """The files with the text of their doc mappings instead of references."""
         return self.describe(self.files)
 
     def describe(self, files: pa.Table) -> pa.Table:
-        """Some of the files with the text of the doc mappings that they name by reference."""
+        """Return some of the files with the text of their doc mappings."""
         return restore_doc_mappings(files, self.doc_mappings)
 
     @property
@@ -99,7 +110,7 @@ class Snapshot(Head):
 
     @property
     def num_records(self) -> int:
-        """The records of all live splits; those of unknown count are left out."""
+        """Number of records in all live splits, without splits of unknown count."""
         return self._totals.num_records
 
     @property
@@ -108,7 +119,7 @@ class Snapshot(Head):
 
     @lazy_property
     def _totals(self) -> _Totals:
-        """Summed up part by part: to count the files is no reason to hold them all."""
+        """Totals of the live files, summed in parts so that not all files are in memory."""
         totals = _Totals(0, 0, 0)
         for table in self.live_files.tables(columns=["num_records", "size"]):
             totals = _Totals(
@@ -120,5 +131,17 @@ class Snapshot(Head):
 
     @property
     def doc_mappings(self) -> dict[str, str]:
-        """The registry of doc mappings, by hash."""
+        """Registry of doc mappings, by hash."""
         return {**self.dropped_mappings, **registry_of(self.metadata.configuration)}
+
+
+def refuse_purged(version: int, newest: Head, url: str) -> None:
+    """Refuse a version before the horizon."""
+    horizon = horizon_of(newest.metadata.configuration)
+    if version < horizon:
+        raise RetentionError(
+            f"cannot read version {version} of `{url}` because a purge has deleted files of versions before {horizon}",
+            version=version,
+            path=url,
+            hint=f"the versions {horizon} to {newest.version} can be read",
+        )

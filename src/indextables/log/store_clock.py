@@ -1,10 +1,10 @@
-"""The store's clock, and what a commit may claim against it.
+"""Clock of the store, and bounds of commit times.
 
-The store dates every object, by one clock for all writers. A host whose clock is ahead of it would date its commits in
-the future, and every later commit too, as times of versions never go back. So a commit claims no time that the store's
-clock has not reached. Every commit of a handle shows for nothing how far the host is ahead. Before the first one the
-store is asked only if the newest version file is older than a day by the host's clock: by a probe, which is put, looked
-at and deleted again. No reader takes the probe for anything.
+The store dates every object, by one clock for all writers. A host whose clock is ahead would date its commits in the
+future, and every later commit too, as times of versions never go back. A commit therefore never has a time that the
+store's clock has not reached. Every commit of a handle shows without cost how far the host is ahead. Before the first
+commit, the store's time is measured only if the newest version file is older than a day by the host's clock: with a
+probe, which is put, read and deleted. All readers ignore the probe.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ logger = logging.getLogger(__name__)
 
 PROBE_PREFIX = f"{LOG_DIRECTORY}/_purge_probe-"
 TOLERANCE_MS = 60_000
-"""How far clocks may differ: stores date objects by whole seconds, and well-kept clocks differ by less than one."""
+"""Tolerance between clocks.
+
+Stores date objects by seconds, and good clocks differ less.
+"""
 _TRUSTED_MS = 24 * 3_600_000
 
 
@@ -35,7 +38,7 @@ class StoreClock:
         self._warned = False
 
     def now_ms(self, newest: Segment) -> int:
-        """The host's time for a commit on a segment; the store's time if the host is ahead of it."""
+        """Return the host's time for a commit; the store's time if the host is ahead."""
         host_ms = self._clock.now_ms()
         if self._ahead_ms is None and self._is_doubtful(host_ms, newest.newest_file):
             self._ahead_ms = self._measure()
@@ -52,7 +55,7 @@ class StoreClock:
         return host_ms - ahead_ms
 
     def committed(self, host_ms: int, file: ObjectMeta | None) -> None:
-        """Learn from a version file of our own, which was put when the host's time was `host_ms` or later."""
+        """Learn the store's time from our version file, put at or after `host_ms`."""
         if file is not None and file.modified_ms > 0:
             self._ahead_ms = host_ms - file.modified_ms
 
@@ -64,19 +67,22 @@ class StoreClock:
         try:
             return host_ms - store_time_ms(self._store, self._clock)
         except StorageError as error:
-            logger.info("the clock of `%s` cannot be asked: %s", self._store.location.url, error.message)
+            logger.info("cannot read the clock of `%s`: %s", self._store.location.url, error.message)
             return None
 
 
 def credible_ms(claimed_ms: int, file: ObjectMeta | None) -> int:
-    """When a version was committed: as it claims, unless its file is older than that by the store's clock."""
+    """Return the claimed commit time, or the file's time if that is earlier.
+
+    The file's time is from the store's clock.
+    """
     if file is None or file.modified_ms <= 0 or claimed_ms <= file.modified_ms + TOLERANCE_MS:
         return claimed_ms
     return file.modified_ms
 
 
 def ahead_text(claimed_ms: int, file: ObjectMeta | None) -> str | None:
-    """What is wrong with the time that a version claims, if anything."""
+    """Return the fault of the time that a version claims, or None."""
     if file is None or credible_ms(claimed_ms, file) == claimed_ms:
         return None
     claimed, dated = format_timestamp_ms(claimed_ms), format_timestamp_ms(file.modified_ms)
@@ -86,7 +92,7 @@ def ahead_text(claimed_ms: int, file: ObjectMeta | None) -> str | None:
 
 
 def store_time_ms(store: ObjectStore, clock: Clock) -> int:
-    """What time it is by the store's clock."""
+    """Return the time of the store's clock."""
     key = f"{PROBE_PREFIX}{clock.uuid()}"
     store.put(key, b"")
     try:
@@ -96,7 +102,7 @@ def store_time_ms(store: ObjectStore, clock: Clock) -> int:
 
 
 def delete_probes(store: ObjectStore, keys: list[str]) -> None:
-    """Delete probes, also those that a dead process left. A probe that stays does no harm."""
+    """Delete probes, also those of dead processes. A remaining probe does no harm."""
     try:
         store.delete_many(keys)
     except StorageError as error:

@@ -1,7 +1,7 @@
-"""From a moment to the version that stood then: the last one committed at or before it.
+"""Version at a point in time: the last one committed at or before it.
 
-A version was committed when it says so, unless the store's clock had not come so far: then a writer's clock was ahead,
-and the store's time counts. Times never go back from one version to the next.
+The commit time of a version is its recorded time, unless the store's clock had not reached it: then a writer's clock
+was ahead, and the store's time counts. Times never go back from one version to the next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def moment_ms(timestamp: str | datetime.datetime | int) -> int:
-    """A moment (ISO text, a datetime, or milliseconds) in milliseconds since 1970."""
+    """Convert ISO text, a datetime, or milliseconds to milliseconds since 1970."""
     if isinstance(timestamp, int):
         return timestamp
     if isinstance(timestamp, datetime.datetime):
@@ -37,7 +37,10 @@ def moment_ms(timestamp: str | datetime.datetime | int) -> int:
 
 
 def version_at(reader: LogReader, segment: Segment, moment_ms: int) -> int:
-    """The newest version that was committed at or before a moment: by its file, or by its state where that is all."""
+    """Return the newest version committed at or before a point in time.
+
+    The time comes from the version file, or from the state if there is no file.
+    """
     versions = range(segment.oldest, segment.newest + 1)
     oldest: tuple[int, int] | None = None
     if versions:
@@ -52,7 +55,7 @@ def version_at(reader: LogReader, segment: Segment, moment_ms: int) -> int:
                 return version
             oldest = (version, committed_ms)
     if oldest is None:
-        raise RetentionError(f"cannot read `{reader.url}` by time because no version of it says when it was committed")
+        raise RetentionError(f"cannot read `{reader.url}` by time because none of its versions has a commit time")
     raise RetentionError(
         f"cannot read `{reader.url}` as of {format_timestamp_ms(moment_ms)} because its oldest version, "
         f"{oldest[0]}, is of {format_timestamp_ms(oldest[1])}",
@@ -62,7 +65,7 @@ def version_at(reader: LogReader, segment: Segment, moment_ms: int) -> int:
 
 
 def times_of(reader: LogReader, files: Sequence[VersionFile]) -> list[int]:
-    """When versions that follow each other were committed."""
+    """Return the commit times of consecutive versions."""
     metas = reader.version_metas(files[0].version) if files else {}
     times: list[int] = []
     for file in files:
@@ -72,19 +75,22 @@ def times_of(reader: LogReader, files: Sequence[VersionFile]) -> list[int]:
 
 
 def _find(reader: LogReader, versions: range, moment_ms: int) -> tuple[int, int]:
-    """How many of the versions were committed at or before a moment, and when the first one was."""
+    """Return the number of versions up to a moment, and the first commit time."""
     if _are_dated(reader, versions):
         try:
             claimed = _Claimed(reader, versions)
             return bisect.bisect_right(claimed, moment_ms), claimed[0]
         except _ImplausibleError:
-            logger.info("versions of `%s` claim times that the store had not reached: all are looked at", reader.url)
+            logger.info("versions of `%s` claim times that the store had not reached: reading all of them", reader.url)
     times = times_of(reader, reader.read_versions(versions))
     return bisect.bisect_right(times, moment_ms), times[0]
 
 
 def _are_dated(reader: LogReader, versions: range) -> bool:
-    """Whether the log was written by writers that date their commits. Version 0 is dated by its metadata."""
+    """Return True if the writers recorded commit times.
+
+    Version 0 has one in its metadata.
+    """
     ends = {max(versions[0], 1), versions[-1]} - {0}
     return all(reader.read_version(version).info is not None for version in ends if version in versions)
 
@@ -94,7 +100,7 @@ class _ImplausibleError(Exception):
 
 
 class _Claimed(Sequence[int]):
-    """The times that versions claim, which never go back, read where the search looks."""
+    """Recorded times of versions, which never go back, read on demand by the search."""
 
     def __init__(self, reader: LogReader, versions: range) -> None:
         self._reader = reader

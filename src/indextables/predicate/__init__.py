@@ -1,17 +1,18 @@
-"""Filter expressions as plain values: parsed from SQL text, bound to a schema, and turned into Arrow expressions.
+"""Filter expressions: parsed from SQL text, bound to a schema, converted to Arrow.
 
-`parse_predicate` reads text into the frozen values of `values`; `bind` resolves names, converts literals, and gives a
-`BoundPredicate` that is true for exactly the rows for which the SQL condition is true; `to_arrow` filters rows by it.
+`parse_predicate` parses text to the frozen values of `values`; `bind` resolves names, converts literals, and returns a
+`BoundPredicate` that is true for exactly the rows for which the SQL condition is true; `to_arrow` converts it to a
+filter of rows.
 
-How values compare (in `literals` and `bind`): numbers by value, a whole number or a decimal exactly and a double as the
-nearest double; NaN equals NaN and is greater than any number; strings by code point; times in UTC unless they name a
-zone. Text is converted to the type of a column of numbers, booleans, dates or timestamps. A column of strings compares
-with strings only: whether `'007' = 7` is a question that we refuse to guess.
+Comparison (in `literals` and `bind`): numbers compare by value, whole numbers and decimals exactly and doubles as the
+nearest double; NaN equals NaN and is greater than any number; strings compare by code point; times are in UTC unless
+they name a zone. Text is converted to the type of a column of numbers, booleans, dates or timestamps. A column of
+strings compares with strings only: `'007' = 7` is ambiguous and therefore refused.
 """
 
 from __future__ import annotations
 
-from indextables.predicate.arrow import to_arrow
+from indextables.predicate.arrow import matching, to_arrow
 from indextables.predicate.bind import bind
 from indextables.predicate.bound import (
     BoundAnd,
@@ -66,6 +67,7 @@ __all__ = [
     "bind",
     "bound_columns",
     "columns",
+    "matching",
     "parse_predicate",
     "split_conjuncts",
     "to_arrow",

@@ -1,8 +1,8 @@
 """`bind`: a predicate and an Arrow schema to a `BoundPredicate`.
 
-Names ignore case, as in Spark. A literal is converted to what the column stores, and the comparison with it where the
-column cannot hold the literal: `n < 1.5` on whole numbers is `n <= 1`, and `n = 1.5` is never true. A date beside a
-timestamp is the whole day.
+Names ignore case, as in Spark. A literal is converted to the stored form of the column. If the column cannot hold the
+literal, the comparison changes too: `n < 1.5` on whole numbers is `n <= 1`, and `n = 1.5` is never true. A date
+compared with a timestamp means the whole day.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NEVER = BoundConstant(value=False)
 
 
 def bind(predicate: Predicate, schema: pa.Schema) -> BoundPredicate:
-    """The predicate on the columns of `schema`; a `QueryError` where a name or a literal does not fit."""
+    """Bind the predicate to `schema`; refuse names and literals that do not fit."""
     try:
         return _bind(predicate, schema, negated=False)
     except RecursionError as error:
@@ -59,7 +59,7 @@ def bind(predicate: Predicate, schema: pa.Schema) -> BoundPredicate:
 
 
 def resolve(column: Column, schema: pa.Schema) -> BoundColumn:
-    """The column that a name means: a column of that whole name, or else a field inside a struct."""
+    """Return the column with this whole name, or else the field inside a struct."""
     whole = _find(str(column), schema)
     if whole is not None:
         return BoundColumn((whole.name,), whole.type)
@@ -137,7 +137,7 @@ def _compared(column: BoundColumn, operator: BoundOperator, literal: Value) -> B
 
 
 def _beside(column: BoundColumn, operator: BoundOperator, value: Fraction | BoundValue) -> BoundPredicate:
-    """A comparison with a value that the column may be unable to hold."""
+    """Bind a comparison with a value that the column may be unable to hold."""
     if column.kind in {"string", "boolean", "float"}:
         assert not isinstance(value, Fraction)  # noqa: S101
         if value == value or operator not in {">", "<="}:
@@ -193,7 +193,7 @@ def _like(column: BoundColumn, node: Like, *, negated: bool) -> BoundPredicate:
 
 
 def _pattern_parts(node: Like) -> list[str | None]:
-    """The characters of a pattern: a character that means itself, the empty string for `_`, nothing for `%`."""
+    """Split a pattern: a literal character, the empty string for `_`, None for `%`."""
     if len(node.pattern) > _MAX_PATTERN_LENGTH:
         raise QueryError(f"cannot use a pattern of more than {_MAX_PATTERN_LENGTH:,} characters")
     parts: list[str | None] = []
@@ -204,7 +204,7 @@ def _pattern_parts(node: Like) -> list[str | None]:
             if meant not in {"%", "_", node.escape}:
                 raise QueryError(
                     f"cannot use the pattern `{node.pattern[:60]}` because the escape character `{node.escape}` "
-                    "stands before something other than `%`, `_` or itself"
+                    "is not followed by `%`, `_` or itself"
                 )
             parts.append(meant)
         else:

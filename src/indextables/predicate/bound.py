@@ -1,11 +1,10 @@
-"""Predicates bound to a schema: names resolved, literals converted, negations pushed into the leaves.
+"""Predicates bound to a schema: names resolved, literals converted, no negations.
 
-A bound predicate is *true* for exactly the rows for which the SQL condition is true; where that is false or NULL, it is
-not true. Because no negation is left above a leaf, nothing else is ever asked of it, and pruning needs one question per
-leaf: can it be true?
+A bound predicate is *true* for exactly the rows for which the SQL condition is true; it is not true if the condition is
+false or NULL. Negations are pushed into the leaves, so pruning needs to know only one fact per leaf: can it be true?
 
-Values are what the column stores: for whole numbers, decimals, dates and timestamps an `int` (the number, the unscaled
-decimal, days, ticks of the column's unit), else a `float`, `str` or `bool`.
+A value has the stored form of its column: for whole numbers, decimals, dates and timestamps an `int` (the number, the
+unscaled decimal, days, ticks of the column's unit), else a `float`, `str` or `bool`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from indextables.arrow_values import to_scalar
+
 Kind = Literal["integer", "decimal", "float", "string", "boolean", "date", "timestamp", "other"]
 BoundValue = int | float | str | bool
 BoundOperator = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -23,7 +24,10 @@ BoundOperator = Literal["=", "<>", "<", "<=", ">", ">="]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoundColumn:
-    """A column of the schema, as the schema spells it. A field of a struct has a path of several names."""
+    """Column of the schema, in the schema's spelling.
+
+    A field of a struct has a path of several names.
+    """
 
     path: tuple[str, ...]
     type: pa.DataType
@@ -46,7 +50,7 @@ class BoundComparison:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoundIn:
-    """`values` are distinct and, NaN last, in order."""
+    """Membership in `values`, which are distinct and sorted, with NaN last."""
 
     column: BoundColumn
     values: tuple[BoundValue, ...]
@@ -55,9 +59,10 @@ class BoundIn:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoundLike:
-    """A pattern that holds a wildcard. Whatever matches starts with `prefix`, and `prefix_only` says the converse too.
+    """Pattern with a wildcard.
 
-    `regex` is the whole pattern in RE2's syntax.
+    All matches start with `prefix`. If `prefix_only`, all strings with this prefix match. `regex` is the whole pattern
+    in RE2's syntax.
     """
 
     column: BoundColumn
@@ -93,7 +98,7 @@ BoundPredicate = BoundLeaf | BoundAnd | BoundOr | BoundConstant
 
 
 def bound_columns(bound: BoundPredicate) -> tuple[BoundColumn, ...]:
-    """The columns that a bound predicate reads, each once."""
+    """Return the columns of a bound predicate, without duplicates."""
     found: dict[BoundColumn, None] = {}
     pending: list[BoundPredicate] = [bound]
     while pending:
@@ -106,7 +111,7 @@ def bound_columns(bound: BoundPredicate) -> tuple[BoundColumn, ...]:
 
 
 def kind_of(type_: Any) -> Kind:
-    """How the values of an Arrow type compare."""
+    """Return the kind of comparison for values of an Arrow type."""
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         return kind_of(type_.value_type)
     for matches, kind in _KINDS:
@@ -116,19 +121,19 @@ def kind_of(type_: Any) -> Kind:
 
 
 def scalar_of(column: BoundColumn, value: BoundValue) -> pa.Scalar[Any]:
-    """A bound value as Arrow compares it with the column."""
+    """Return a bound value as an Arrow scalar that compares with the column."""
     type_ = stored_type(column.type)
     if column.kind == "decimal":
-        return pa.scalar(Decimal(f"{value}E{-type_.scale}"), type_)
+        return to_scalar(Decimal(f"{value}E{-type_.scale}"), type_)
     if column.kind == "date":
-        return pa.scalar(value, pa.int32()).cast(type_)
+        return to_scalar(value, pa.int32()).cast(type_)
     if column.kind == "timestamp":
-        return pa.scalar(value, pa.int64()).cast(type_)
-    return pa.scalar(value, type_)
+        return to_scalar(value, pa.int64()).cast(type_)
+    return to_scalar(value, type_)
 
 
 def stored_type(type_: Any) -> Any:
-    """The Arrow type in which a column of this type is compared."""
+    """Return the Arrow type in which a column of this type is compared."""
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         return stored_type(type_.value_type)
     kind = kind_of(type_)

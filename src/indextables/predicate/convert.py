@@ -1,4 +1,4 @@
-"""Literals as values of a column: exact where the column is, or a `QueryError` that names both."""
+"""Literals as values of a column: exact if the column is exact, or a `QueryError`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def convert(column: BoundColumn, value: Value) -> Fraction | BoundValue:
-    """A literal in the units of the column: a `Fraction`, or an infinite or NaN `float`, where the column counts."""
+    """Convert a literal to the units of the column.
+
+    For a column of whole numbers, decimals, dates or timestamps the result is a `Fraction`, or an infinite or NaN
+    `float`.
+    """
     try:
         match column.kind:
             case "integer":
@@ -43,17 +47,17 @@ def convert(column: BoundColumn, value: Value) -> Fraction | BoundValue:
         raise QueryError(f"cannot compare column `{column.name}` of type `{column.type}`: {error}") from error
     raise QueryError(
         f"cannot compare column `{column.name}` because its type is `{column.type}`",
-        hint="of such a column only `IS NULL` and `IS NOT NULL` can be asked",
+        hint="such a column supports only `IS NULL` and `IS NOT NULL`",
     )
 
 
 def next_day(column: BoundColumn, day: Fraction) -> Fraction:
-    """The midnight after a midnight, in the units of a column of timestamps."""
+    """Return the next midnight in the units of a column of timestamps."""
     return day + _MICROS_PER_DAY / _MICROS_PER_UNIT[stored_type(column.type).unit]
 
 
 def limits(column: BoundColumn) -> tuple[int, int]:
-    """The least and the greatest value that the column can hold, in its units."""
+    """Return the least and the greatest value of the column, in its units."""
     type_: Any = stored_type(column.type)
     if column.kind == "decimal":
         return 1 - 10**type_.precision, 10**type_.precision - 1
@@ -73,7 +77,7 @@ def _number(value: Value) -> int | Decimal | float:
 
 def _exact(number: int | Decimal | float) -> Fraction | float:
     if isinstance(number, float):
-        # A double means the decimal that it is written as: `0.1D` beside a decimal column is a tenth.
+        # A double means the decimal of its shortest text: `0.1D` compared with a decimal column is a tenth.
         return Fraction(repr(number)) if math.isfinite(number) else number
     if isinstance(number, Decimal) and not number.is_finite():
         return float(number)
@@ -107,7 +111,7 @@ def _string(value: Value) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ValueError("the text holds a lone surrogate") from error
+        raise ValueError("the text has a lone surrogate") from error
     return value
 
 

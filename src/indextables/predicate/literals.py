@@ -1,7 +1,7 @@
 """Literals: text to values, casts between values, and comparisons of two literals.
 
-Every function raises `ValueError` with a reason that fits after *because*; nothing here takes time or memory out of
-proportion to its input.
+Every function raises `ValueError` with a reason that can follow *because*. Time and memory are proportional to the
+input.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WIDE = Context(prec=3 * _MAX_NUMBER_LENGTH)
 
 
 def parse_number(text: str) -> int | Decimal | float:
-    """A number exactly as written; a float only for NaN, infinity, and exponents that no other type could hold."""
+    """Parse a number exactly; use a float only for NaN, infinity and huge exponents."""
     text = text.strip()
     if text.lower() in _SPECIAL_NUMBERS:
         return _SPECIAL_NUMBERS[text.lower()]
@@ -75,14 +75,20 @@ def parse_date(text: str) -> dt.date:
 
 
 def is_day(value: Value) -> bool:
-    """Whether a literal is a date without a time of day: beside a timestamp it means the whole day, in UTC."""
+    """Return True for a date without a time of day.
+
+    Compared with a timestamp, it means the whole day in UTC.
+    """
     if isinstance(value, str):
         return _DATE.fullmatch(value.strip()) is not None
     return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
 
 
 def parse_timestamp(text: str) -> dt.datetime:
-    """A point in time, in UTC unless the text names an offset; digits behind the microsecond are cut off."""
+    """Parse a point in time, in UTC unless the text has an offset.
+
+    Digits after the microsecond are dropped.
+    """
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"`{_short(text)}` is not a timestamp such as `2024-01-31 12:30:00` or `2024-01-31T12:30:00Z`")
@@ -97,7 +103,7 @@ def parse_timestamp(text: str) -> dt.datetime:
 
 
 def cast(value: Value, kind: str, arguments: tuple[int, ...]) -> Value:
-    """A literal as another SQL type, as Spark casts it; what does not fit is an error, never NULL."""
+    """Cast a literal to another SQL type like Spark; refuse a value that does not fit."""
     if value is None:
         return None
     if kind in _INTEGER_BITS:
@@ -120,7 +126,7 @@ def cast(value: Value, kind: str, arguments: tuple[int, ...]) -> Value:
 
 
 def as_timestamp(value: Value) -> dt.datetime:
-    """A date at midnight, or text, as a point in time in UTC."""
+    """Convert a date (at midnight) or text to a point in time in UTC."""
     if isinstance(value, dt.datetime):
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     if isinstance(value, dt.date):
@@ -129,7 +135,7 @@ def as_timestamp(value: Value) -> dt.datetime:
 
 
 def compare(left: Value, operator: Operator, right: Value) -> bool | None:
-    """Two literals beside each other, by SQL's rules."""
+    """Compare two literals by SQL's rules."""
     if operator == "<=>":
         return left is None and right is None if left is None or right is None else compare(left, "=", right)
     if left is None or right is None:

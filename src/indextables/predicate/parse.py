@@ -1,7 +1,7 @@
-"""SQL text to a `Predicate`: Spark's words and literals, a small grammar, and errors that point at the place.
+"""Parser of SQL conditions: Spark's words and literals, a small grammar.
 
-Whatever the text, the answer is a predicate or a `QueryError`, in time proportional to its length: the text is limited
-in length and nesting, and read from left to right once.
+Every text results in a predicate or a `QueryError` that shows the position of the error, in time proportional to its
+length: length and nesting are limited, and the parser reads once from left to right.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None
 
 
 def parse_predicate(text: str) -> Predicate:
-    """The predicate that `text` spells, or a `QueryError` that shows where it goes wrong."""
+    """Parse `text` to a predicate, or raise `QueryError` with the position of a fault."""
     if not isinstance(text, str):
         raise QueryError(f"cannot read a predicate from a `{type(text).__name__}`: give SQL text")
     return parse_tokens(text, tokenize(text))
 
 
 def parse_tokens(text: str, tokens: list[Token]) -> Predicate:
-    """The predicate that some words of a longer text spell, the last of which is an end mark."""
+    """Parse tokens of a longer text to a predicate; the last token is an end mark."""
     try:
         return _Parser(text, tokens).parse()
-    except RecursionError as error:  # a caller may itself stand deep
+    except RecursionError as error:  # the caller's stack may be deep
         raise QueryError("cannot read the predicate because it is nested too deeply", hint=_SUPPORTED) from error
 
 
@@ -186,7 +186,7 @@ class _Parser:
         self._expect(")")
         for item in items:
             if item.column is not None:
-                self._fail("a list holds literals only", item.token)
+                self._fail("a list may contain only literals", item.token)
         if operand.column is None:
             return Or(tuple(self._comparison(operand, "=", item) for item in items))
         return In(operand.column, tuple(item.value for item in items))
@@ -212,7 +212,7 @@ class _Parser:
         token = self._peek()
         found = self._primary()
         if not isinstance(found, _Operand):
-            self._fail("a condition stands where a column or a literal belongs", token)
+            self._fail("a condition is found where a column or a literal is expected", token)
         return found
 
     def _primary(self) -> Predicate | _Operand:
@@ -324,9 +324,9 @@ class _Parser:
     def _name(self) -> str:
         token = self._peek()
         if token.is_end:
-            self._fail("it ends where a column or a literal belongs", token)
+            self._fail("it ends where a column or a literal is expected", token)
         if token.is_word(*_RESERVED) or not token.is_name:
-            self._fail(f"`{token.text[:60]}` stands where a column or a literal belongs", token)
+            self._fail(f"`{token.text[:60]}` is found where a column or a literal is expected", token)
         return self._advance().text
 
     def _condition(self, found: Predicate | _Operand) -> Predicate:
@@ -337,7 +337,7 @@ class _Parser:
                 self._refuse_rest()
             return Comparison(found.column, "=", value=True)
         if not (found.value is None or isinstance(found.value, bool)):
-            self._fail("a literal stands where a condition belongs", found.token)
+            self._fail("a literal is found where a condition is expected", found.token)
         return Always(found.value)
 
     def _refuse_rest(self) -> NoReturn:

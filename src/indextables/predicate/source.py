@@ -1,4 +1,4 @@
-"""The text of a predicate or a statement: what is refused unread, and a drawing of a place for messages."""
+"""Text of predicates and statements: limits, and positions for messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def show_place(text: str, offset: int) -> str:
-    """`line 1, column 5:` and, under it, that part of the line with a caret."""
+    """Return `line 1, column 5:` and below it this part of the line with a caret."""
     start = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
     end = len(text) if end < 0 else end
@@ -26,7 +26,7 @@ def show_place(text: str, offset: int) -> str:
 
 
 def check(text: str, what: str = "predicate") -> None:
-    """Refuse text that is too long, empty, or holds what no text can hold."""
+    """Refuse text that is too long, empty, or has characters that are not valid text."""
     if len(text) > MAX_LENGTH:
         raise QueryError(
             f"cannot read the {what} because it is {len(text):,} characters long, and the limit is {MAX_LENGTH:,}"

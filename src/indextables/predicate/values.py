@@ -1,4 +1,4 @@
-"""Predicates as written: frozen, comparable, picklable values that know no schema yet."""
+"""Predicates as parsed: frozen, comparable, picklable values without a schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Literal
 
 Value = None | bool | int | Decimal | float | str | dt.date | dt.datetime
-"""A literal. A `datetime` is in UTC."""
+"""Literal. A `datetime` is in UTC."""
 
 Operator = Literal["=", "<>", "<", "<=", ">", ">=", "<=>"]
 
@@ -22,12 +22,12 @@ FLIPPED: dict[Operator, Operator] = {
     ">=": "<=",
     "<=>": "<=>",
 }
-"""The operator that says the same with its sides exchanged."""
+"""Equivalent operators for exchanged sides."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Column:
-    """A column by the parts of its name; what stood in backticks is one part, dots and all."""
+    """Column by the parts of its name; backticks make one part of a name with dots."""
 
     parts: tuple[str, ...]
 
@@ -37,7 +37,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column beside a literal. `<=>` is equality for which NULL equals NULL."""
+    """Comparison of a column with a literal. For `<=>`, NULL equals NULL."""
 
     column: Column
     operator: Operator
@@ -46,7 +46,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class In:
-    """A column beside a list of literals."""
+    """Membership of a column in a list of literals."""
 
     column: Column
     values: tuple[Value, ...]
@@ -54,14 +54,14 @@ class In:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IsNull:
-    """True or false, never NULL."""
+    """Test for NULL; true or false, never NULL."""
 
     column: Column
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Like:
-    """SQL's pattern: `%` for any run of characters, `_` for one, `escape` before either to mean it."""
+    """SQL pattern: `%` is any text, `_` is one character, `escape` makes them literal."""
 
     column: Column
     pattern: str
@@ -85,7 +85,7 @@ class Not:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Always:
-    """A condition without a column: true, false, or NULL."""
+    """Condition without a column: true, false, or NULL."""
 
     value: bool | None
 
@@ -94,12 +94,12 @@ Predicate = Comparison | In | IsNull | Like | And | Or | Not | Always
 
 
 def columns(predicate: Predicate) -> frozenset[str]:
-    """The names of the columns that a predicate speaks of, as they were written."""
+    """Return the column names of a predicate, in their original spelling."""
     return frozenset(str(column) for column in _columns(predicate))
 
 
 def split_conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """The terms that must all hold; the predicate itself where it is not an `And`."""
+    """Return the terms of nested `And`s; the predicate itself if it is no `And`."""
     if not isinstance(predicate, And):
         return (predicate,)
     return tuple(part for term in predicate.terms for part in split_conjuncts(term))

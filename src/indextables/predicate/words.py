@@ -1,4 +1,4 @@
-"""The words of SQL text, each with its place: Spark's rules, in time proportional to the length."""
+"""Tokenizer of SQL text by Spark's rules, in time proportional to the length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from indextables.errors import QueryError
 from indextables.predicate.source import check, show_place
 
-# What ends a word, a number and what hangs on it: white space and every character that is a symbol or a quote.
+# Characters that end a word or a number with its suffix: white space, symbols and quotes.
 _APART = r"""\s()\[\]{}<>=!+\-*/%&|^~?@#$:;,.\\'"`"""
 _NEXT = re.compile(
     rf"""
@@ -29,16 +29,16 @@ _SUFFIXES = frozenset({"L", "S", "Y", "D", "F", "BD"})
 
 _HEX = "[0-9a-fA-F]"
 _ESCAPE = rf"\\(?:u{_HEX}{{4}}|U(?:0010|000{_HEX}){_HEX}{{4}}|[01][0-7][0-7]|.)"
-# What is special behind an open quote: escapes, and the quote, which closes unless it is doubled.
+# Special text inside quotes: escapes, and the quote, which ends the text unless it is doubled.
 _INSIDE = {quote: re.compile(f"{_ESCAPE}|{quote}{quote}?", re.DOTALL) for quote in "'\""} | {"`": re.compile("``?")}
-# Escapes of one character; any other stands for itself. `%` and `_` keep the backslash, for `LIKE`.
+# Escapes of one character; any other character means itself. `%` and `_` keep the backslash, for `LIKE`.
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Token:
-    """A word, a symbol, a quoted name, a string or a number; `kind` says which. `end` is the place behind it."""
+    """Word, symbol, quoted name, string or number, by `kind`; `end` is exclusive."""
 
     kind: str
     text: str
@@ -73,13 +73,13 @@ class Token:
 
 
 def tokenize(text: str, what: str = "predicate") -> list[Token]:
-    """The words of `text`, and an end mark behind them. `what` is the text called in errors."""
+    """Return the tokens of `text` and an end mark. Errors call the text `what`."""
     check(text, what)
     return [*iterate_tokens(text, what), Token("end", "", len(text), len(text))]
 
 
 def iterate_tokens(text: str, what: str = "predicate") -> Iterator[Token]:
-    """The words of `text` as they are asked for: those behind are not looked at."""
+    """Yield the tokens of `text` lazily: later text is not read."""
     place = 0
     while match := _NEXT.match(text, place):
         kind = str(match.lastgroup)
@@ -101,7 +101,7 @@ def iterate_tokens(text: str, what: str = "predicate") -> Iterator[Token]:
 
 
 def _end_of_comment(text: str, start: int, what: str) -> int:
-    """The place behind a comment, which may hold comments."""
+    """Return the offset after a comment, which may contain comments."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge.group() == "/*" else -1
@@ -111,7 +111,7 @@ def _end_of_comment(text: str, start: int, what: str) -> int:
 
 
 def _read_quoted(text: str, start: int, prefix: str, what: str) -> Token:
-    """A string or a name."""
+    """Read a string or a quoted name."""
     place = start + len(prefix)
     quote = text[place]
     if not prefix:
@@ -125,14 +125,14 @@ def _read_quoted(text: str, start: int, prefix: str, what: str) -> Token:
         raise _left_open(text, place, what)
     value, end = text[place + 1 : close], close + 1
     if text[end : end + 1] == quote:
-        # A doubled quote. What is behind it is a plain string again.
+        # A doubled quote. The text after it is a plain string again.
         more, end = _read_quotes(text, end, what)
         value += quote + more
     return Token("string", value, start, end)
 
 
 def _read_quotes(text: str, start: int, what: str, *, doubled: bool = True) -> tuple[str, int]:
-    """What is between the quote at `start` and the one that closes it, and the place behind that."""
+    """Return the text between the quote at `start` and its closing quote, and the end."""
     quote = text[start]
     parts: list[str] = []
     place = start + 1
@@ -156,12 +156,12 @@ def _unescape(escape: str) -> str:
 
 
 def _join_surrogates(match: re.Match[str]) -> str:
-    """Two halves of a character as that character. Half a character is none, and Spark stores `?`."""
+    """Join two surrogates to one character; replace a lone one by `?`, as Spark does."""
     return match.group().encode("utf-16", "surrogatepass").decode("utf-16") if len(match.group()) == 2 else "?"
 
 
 def _read_number(match: re.Match[str]) -> list[Token]:
-    """A number, with a suffix as the cast that it means, or a word that starts with digits."""
+    """Read a number, a number with a suffix as a cast, or a word with leading digits."""
     start, digits, tail = match.start(), match["digits"], match["tail"]
     number = Token("number", digits, start, match.end("digits"))
     if not tail[:1].isidentifier():

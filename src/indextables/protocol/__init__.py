@@ -1,1 +1,1 @@
-"""The wire format: bytes to checked values and back. Pure; nothing here reads or writes a store."""
+"""Wire format: bytes to checked values and back; pure, without store access."""

@@ -1,7 +1,8 @@
-"""The actions of the transaction log as frozen values: snake_case here, camelCase on the wire.
+"""Actions of the transaction log as frozen values.
 
-Decoding checks every field's type and bounds. What a writer leaves out or sets to null becomes None; what this library
-does not know is ignored. Encoding leaves out what is None, and always writes what the format requires.
+Names are snake_case here and camelCase on the wire. Decoding checks the type and bounds of every field. A field that is
+missing or null becomes None; unknown fields are ignored. Encoding omits None, and always writes the fields that the
+format requires.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _Action(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """No action can be part of a reference cycle, and a log may hold millions: the collector is spared them."""
+    """Base of all actions.
+
+    `gc=False`, because an action cannot be part of a reference cycle, and a log may have millions of them.
+    """
 
 
 class Protocol(_Action, frozen=True):
-    """The least reader and writer that may touch the table, and the features they must know."""
+    """Minimum reader and writer versions of the table, and their required features."""
 
     min_reader_version: Int
     min_writer_version: Int
@@ -32,14 +36,14 @@ class Protocol(_Action, frozen=True):
 
 
 class Format(_Action, frozen=True):
-    """What kind of table this is."""
+    """Kind of the table."""
 
     provider: str = msgspec.field(default_factory=lambda: "indextables")
     options: dict[str, str] = msgspec.field(default_factory=lambda: {})  # noqa: PIE807 - `dict` would be left out
 
 
 class Metadata(_Action, frozen=True):
-    """The table's identity, schema, partitioning and properties."""
+    """Identity, schema, partitioning and properties of the table."""
 
     id: Name
     schema_string: Name
@@ -52,7 +56,7 @@ class Metadata(_Action, frozen=True):
 
 
 class Add(_Action, frozen=True):
-    """A split that becomes part of the table."""
+    """Split that is added to the table."""
 
     path: Name
     partition_values: dict[str, str | None]
@@ -83,7 +87,7 @@ class Add(_Action, frozen=True):
 
 
 class Remove(_Action, frozen=True):
-    """A split that is no longer part of the table. Its file stays until a purge."""
+    """Split that is removed from the table; a purge deletes its file later."""
 
     path: Name
     data_change: bool
@@ -98,7 +102,10 @@ class Remove(_Action, frozen=True):
 
 
 class Skip(_Action, frozen=True):
-    """A split that an operation could not process. It stays live; the operation leaves it alone until `retry_after`."""
+    """Split that an operation could not process.
+
+    It stays live; the operation skips it until `retry_after`.
+    """
 
     path: Name
     skip_timestamp: Long
@@ -114,10 +121,12 @@ class Skip(_Action, frozen=True):
 
 
 class CommitInfo(_Action, frozen=True):
-    """Who made a version, how, and on what: history, audit, and the answer to "was that commit mine?".
+    """Origin of a version, for history, audit, and the recognition of own commits.
 
-    `parent_txn_id` is the transaction id of the version before, so that a version is known to stand on the one that
-    its writer saw. `num_actions` counts the lines after this one, so that a cut-off file is noticed.
+    `parent_txn_id` is the transaction id of the previous version, to prove that a version follows the one that its
+    writer saw. `num_actions` is the number of lines after this one, to detect truncated files. No version after
+    `definitions_version`, up to this one, has a protocol or metadata action, so that a writer that knows a version from
+    it on need not read the versions in between.
     """
 
     txn_id: Name
@@ -127,6 +136,7 @@ class CommitInfo(_Action, frozen=True):
     read_version: Long | None = None
     parent_txn_id: str | None = None
     num_actions: Count | None = None
+    definitions_version: Count | None = None
     parameters: dict[str, Any] = msgspec.field(default_factory=lambda: {})  # noqa: PIE807 - `dict` would be left out
     metrics: dict[str, Any] = msgspec.field(default_factory=lambda: {})  # noqa: PIE807 - `dict` would be left out
     application_id: str | None = None
@@ -137,7 +147,7 @@ Action = Protocol | Metadata | Add | Remove | Skip | CommitInfo
 
 
 def _drop_nulls(action: Add | Remove | Skip) -> None:
-    """A null partition value is a key that is left out, however it was written."""
+    """Drop null partition values, which mean the same as missing keys."""
     values = action.partition_values
     if isinstance(values, dict) and None in values.values():
         kept = {key: value for key, value in values.items() if value is not None}

@@ -1,11 +1,13 @@
-"""What every kind of checkpoint holds: a table at one version. And the actions in them, read from any writer.
+"""Content of every kind of checkpoint: a table at one version, with its actions.
 
-Every refusal is a `ValueError` that says why; the codec of the format knows which file it was.
+Actions of any writer are read. Every refusal is a `ValueError` with the reason; the codec of the format adds the name
+of the file.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -19,7 +21,10 @@ _Kind = TypeVar("_Kind")
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointContent:
-    """A table at one version, as a checkpoint holds it. What another writer's checkpoint does not say is None."""
+    """Table at one version, as in a checkpoint.
+
+    Fields that the writer omitted are None.
+    """
 
     version: int
     timestamp_ms: int | None
@@ -32,19 +37,19 @@ class CheckpointContent:
 
 
 class LastBatch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The last batch of a streaming application, and the version that holds it."""
+    """Last batch of a streaming application, and the version with this batch."""
 
     batch_id: Long
     version: Count
 
 
 def encode_json(value: Any) -> str:
-    """A value as JSON text."""
+    """Return a value as JSON text."""
     return msgspec.json.encode(value).decode()
 
 
 def decode_json(text: bytes | str) -> Any:
-    """JSON of any shape."""
+    """Decode JSON of any shape."""
     try:
         if isinstance(text, bytes):
             text = text.decode()
@@ -58,13 +63,26 @@ def decode_json(text: bytes | str) -> Any:
 
 
 def convert(fields: Any, kind: type[_Kind], what: str) -> _Kind:
-    """Checked fields of one value; nulls are fields that are left out."""
+    """Return the checked value; null fields count as missing."""
+    _prepare(kind)
     try:
         return msgspec.convert(without_nulls(fields), kind)
     except msgspec.ValidationError as error:
-        raise ValueError(f"its {what} is no such thing: {error}") from error
+        raise ValueError(f"its {what} is not valid: {error}") from error
     except RecursionError as error:
         raise ValueError(f"its {what} is nested too deeply") from error
+
+
+_prepared: set[type] = set()
+_preparing = threading.Lock()
+
+
+def _prepare(kind: type) -> None:
+    """Let one thread analyse a type: msgspec crashes if two threads do it at once."""
+    if kind not in _prepared:
+        with _preparing:
+            msgspec.json.Decoder(kind)
+            _prepared.add(kind)
 
 
 def without_nulls(fields: Any) -> Any:
@@ -74,7 +92,10 @@ def without_nulls(fields: Any) -> Any:
 
 
 def metadata_of(fields: Any) -> Metadata:
-    """A metadata action, bare or under its name. Old writers left out what was empty."""
+    """Return a metadata action, bare or under its name.
+
+    Old writers omitted empty fields.
+    """
     fields = _unwrap(fields, "metaData")
     if isinstance(fields, dict):
         fields = {"partitionColumns": [], "configuration": {}, **without_nulls(fields)}
@@ -82,24 +103,24 @@ def metadata_of(fields: Any) -> Metadata:
 
 
 def protocol_of(fields: Any) -> Protocol:
-    """A protocol action, bare or under its name."""
+    """Return a protocol action, bare or under its name."""
     return convert(_unwrap(fields, "protocol"), Protocol, "protocol")
 
 
 def skips_of(items: Iterable[Any]) -> dict[str, Skip]:
-    """Skip actions by path, the last of each."""
+    """Return skip actions by path, the last of each."""
     found = [convert(_unwrap(_unwrap(item, "mergeskip"), "skip"), Skip, "skip") for item in items]
     return {skip.path: skip for skip in found}
 
 
 def transactions_of(fields: Any) -> dict[str, tuple[int, int]]:
-    """The last batch of each application."""
+    """Return the last batch of each application."""
     batches = convert(fields, dict[str, LastBatch], "list of transactions")
     return {application: (last.batch_id, last.version) for application, last in batches.items()}
 
 
 def transaction_fields(transactions: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
-    """The wire form of `transactions_of`."""
+    """Return the wire form of `transactions_of`."""
     return {key: {"batchId": batch_id, "version": version} for key, (batch_id, version) in transactions.items()}
 
 

@@ -1,7 +1,8 @@
-"""Compression with bounds: what unpacks to far more than a log could hold is refused before the memory is taken.
+"""Codecs with bounded output: bytes that expand far beyond any log are refused.
 
-Text files of the log are plain, gzip, or gzip behind the two bytes `01 01`. Avro blocks are plain, deflate, snappy or
-zstd. Every refusal is a `ValueError` that says why; the caller knows which file it was.
+The check comes before the memory is allocated. Text files of the log are plain, gzip, or gzip behind the two bytes `01
+01`. Avro blocks are plain, deflate, snappy or zstd. Every refusal is a `ValueError` with the reason; the caller adds
+the name of the file.
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ _PIECE_BYTES = 1 << 20
 
 
 def gzip_text(text: bytes) -> bytes:
-    """The text as one gzip member, the same bytes for the same text."""
+    """Return the text as one gzip member; the same text has the same bytes."""
     return zlib.compress(text, level=_GZIP_LEVEL, wbits=_GZIP_WBITS)
 
 
 def plain_text(data: bytes) -> bytes:
-    """The text of a file that may be compressed."""
+    """Return the text of a file that may be compressed."""
     if data.startswith(_OLD_PREFIX + GZIP):
         data = data[len(_OLD_PREFIX) :]
     if data.startswith(GZIP):
         try:
             data = _gunzip(data)
         except zlib.error as error:
-            raise ValueError(f"it is no whole gzip file ({error})") from error
+            raise ValueError(f"it is not a whole gzip file ({error})") from error
     if not data or data.isspace():
         raise ValueError("it is empty")
     return data
 
 
 def compress_block(body: Any, codec: str, level: int) -> bytes:
-    """The body of an Avro block, in one of `AVRO_CODECS`' names."""
+    """Compress the body of an Avro block; `codec` is a value of `AVRO_CODECS`."""
     if codec == "null":
         return bytes(body)
     if codec == "snappy":
@@ -58,7 +59,7 @@ def compress_block(body: Any, codec: str, level: int) -> bytes:
 
 
 def decompress_block(body: bytes, codec: str) -> bytes:
-    """The plain body of an Avro block."""
+    """Return the decompressed body of an Avro block."""
     limit = plain_limit(len(body))
     match codec:
         case "null":
@@ -73,7 +74,7 @@ def decompress_block(body: bytes, codec: str) -> bytes:
 
 
 def check_block(body: bytes, codec: str) -> None:
-    """Refuse a block that unpacks to too much, without ever holding it whole."""
+    """Refuse a block that expands too much, without ever holding it whole."""
     if codec == "zstandard":
         for _ in _unzstd_pieces(body, plain_limit(len(body))):
             pass
@@ -82,7 +83,7 @@ def check_block(body: bytes, codec: str) -> None:
 
 
 def plain_limit(num_packed_bytes: int) -> int:
-    """How much that many packed bytes may become."""
+    """Return the maximum decompressed size of compressed bytes."""
     return max(_PLAIN_BYTES_ALWAYS_ALLOWED, num_packed_bytes * _MAX_RATIO)
 
 
@@ -107,10 +108,10 @@ def _inflate(body: bytes, limit: int) -> bytes:
     try:
         plain = stream.decompress(body, limit + 1)
     except zlib.error as error:
-        raise ValueError(f"a block is no deflate data ({error})") from error
+        raise ValueError(f"a block is not deflate data ({error})") from error
     _check_limit(limit - len(plain))
-    if not stream.eof:  # some writers leave a part of a checksum behind it
-        raise ValueError("a block is no whole deflate data")
+    if not stream.eof:  # some writers leave a part of a checksum after it
+        raise ValueError("a block is not whole deflate data")
     return plain
 
 
@@ -126,7 +127,7 @@ def _unsnap(body: bytes, limit: int) -> bytes:
     try:
         plain = bytes(pa.Codec("snappy").decompress(packed, size))
     except (pa.ArrowException, OSError) as error:
-        raise ValueError("a block is no snappy data") from error
+        raise ValueError("a block is not snappy data") from error
     if zlib.crc32(plain).to_bytes(_CRC_BYTES, "big") != checksum:
         raise ValueError("a block's checksum does not fit")
     return plain
@@ -137,7 +138,10 @@ def _unzstd(body: bytes, limit: int) -> bytes:
 
 
 def _unzstd_pieces(body: bytes, limit: int) -> Iterator[pa.Buffer]:
-    """The plain bytes piece by piece. As buffers: Arrow never frees the bytes into which it fails to unpack."""
+    """Yield the decompressed bytes in pieces.
+
+    They are buffers, because Arrow never frees bytes objects after a failed decompression.
+    """
     try:
         with pa.CompressedInputStream(pa.BufferReader(body), "zstd") as stream:
             while piece := stream.read_buffer(_PIECE_BYTES):
@@ -145,7 +149,7 @@ def _unzstd_pieces(body: bytes, limit: int) -> Iterator[pa.Buffer]:
                 _check_limit(limit)
                 yield piece
     except (pa.ArrowException, OSError) as error:
-        raise ValueError("a block is no zstd data") from error
+        raise ValueError("a block is not zstd data") from error
 
 
 def _check_limit(left: int) -> None:

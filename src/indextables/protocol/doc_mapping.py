@@ -1,13 +1,15 @@
-"""Doc mappings and their registry: a large mapping stands once in the metadata, and adds name it by its hash.
+"""Doc mappings: a registry in the metadata, and references by hash in adds.
 
-The hash is canonical: object keys are sorted and arrays of named objects are ordered by name, so that two spellings of
-one mapping share it. It is the first 16 characters of the SHA-256 in URL-safe base64.
+The registry stores a large mapping once. The hash is canonical: object keys are sorted and arrays of named objects are
+ordered by name, so that two spellings of one mapping have the same hash. It is the first 16 characters of the SHA-256
+in URL-safe base64.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,6 +18,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.arrow_values import to_array
 from indextables.errors import SchemaError
 from indextables.protocol.actions import Add
 
@@ -24,7 +27,7 @@ HASH_LENGTH = 16
 
 
 def canonical_json(mapping_json: str) -> str:
-    """The mapping in its one canonical spelling."""
+    """Return the canonical spelling of a mapping."""
     try:
         return msgspec.json.encode(_canonical(msgspec.json.decode(mapping_json))).decode()
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -33,14 +36,15 @@ def canonical_json(mapping_json: str) -> str:
         raise SchemaError("cannot hash a doc mapping because it is nested too deeply") from error
 
 
+@functools.lru_cache(maxsize=64)
 def doc_mapping_hash(mapping_json: str) -> str:
-    """The reference by which adds name this mapping."""
+    """Return the hash by which adds refer to this mapping."""
     digest = hashlib.sha256(canonical_json(mapping_json).encode()).digest()
     return base64.urlsafe_b64encode(digest).decode()[:HASH_LENGTH]
 
 
 def registry_of(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The doc mappings that a table's configuration holds, by hash."""
+    """Return the doc mappings of a table's configuration, by hash."""
     return {
         key.removeprefix(REGISTRY_PREFIX): value
         for key, value in configuration.items()
@@ -49,12 +53,12 @@ def registry_of(configuration: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_registry(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The table's configuration less its doc mappings."""
+    """Return the table's configuration without its doc mappings."""
     return {key: value for key, value in configuration.items() if not key.startswith(REGISTRY_PREFIX)}
 
 
 def deduplicate(adds: Sequence[Add]) -> tuple[list[Add], dict[str, str]]:
-    """Adds that name their mappings by hash, and the configuration entries that hold those mappings."""
+    """Return adds with references to mappings, and a configuration with the mappings."""
     entries: dict[str, str] = {}
     hashes: dict[str, str] = {}
     slim: list[Add] = []
@@ -71,7 +75,7 @@ def deduplicate(adds: Sequence[Add]) -> tuple[list[Add], dict[str, str]]:
 
 
 def with_inline_mappings(adds: Sequence[Add], registry: Mapping[str, str]) -> list[Add]:
-    """Adds that carry their mappings. A reference that leads nowhere stays."""
+    """Return adds with inline mappings; keep a reference without a mapping."""
     inline: list[Add] = []
     for add in adds:
         text = add.doc_mapping_json or registry.get(add.doc_mapping_ref or "")
@@ -81,7 +85,7 @@ def with_inline_mappings(adds: Sequence[Add], registry: Mapping[str, str]) -> li
 
 
 def used_references(tables: Iterable[pa.Table]) -> set[str]:
-    """The references to doc mappings that some files hold, gathered part by part."""
+    """Return the references to doc mappings of files, given in parts."""
     found: set[str | None] = set()
     for table in tables:
         found.update(pc.unique(table["doc_mapping_ref"]).to_pylist())
@@ -89,9 +93,9 @@ def used_references(tables: Iterable[pa.Table]) -> set[str]:
 
 
 def canonical_references(registry: Mapping[str, str], used: Iterable[str]) -> dict[str, str]:
-    """The hash of the mapping behind each reference, where the reference is another.
+    """Return the canonical hash of each reference that differs from it.
 
-    A reference that leads nowhere, or to what is no JSON, is left alone.
+    A reference without a mapping, or to text that is not JSON, is ignored.
     """
     found: dict[str, str] = {}
     for reference in used:
@@ -103,9 +107,9 @@ def canonical_references(registry: Mapping[str, str], used: Iterable[str]) -> di
 
 
 def replace_references(files: pa.Table, references: Mapping[str, str]) -> pa.Table:
-    """The same files, their doc mappings named by other references; what is not in `references` stays."""
-    old = pa.array(references.keys(), pa.string())
-    new = pa.array(references.values(), pa.string())
+    """Return the files with replaced references; keep those not in `references`."""
+    old = to_array(references.keys(), pa.string())
+    new = to_array(references.values(), pa.string())
     column = files["doc_mapping_ref"]
     replaced = pc.coalesce(new.take(pc.index_in(column, value_set=old)), column)
     at = files.schema.get_field_index("doc_mapping_ref")
@@ -113,12 +117,12 @@ def replace_references(files: pa.Table, references: Mapping[str, str]) -> pa.Tab
 
 
 def restore_doc_mappings(files: pa.Table, registry: Mapping[str, str]) -> pa.Table:
-    """The files with the text of the mappings that they name by reference, in a column that holds each text once.
+    """Return the files with the text of their mappings, in a dictionary column.
 
-    A text that a file carries itself stays; a reference that leads nowhere leaves it null.
+    A text in the file's own row stays; a reference without a mapping results in null.
     """
-    known = pa.array(registry.keys(), pa.string())
-    texts = pa.array(registry.values(), pa.string())
+    known = to_array(registry.keys(), pa.string())
+    texts = to_array(registry.values(), pa.string())
     batches = files.select(["doc_mapping_ref", "doc_mapping_json"]).to_batches()
     chunks = [_restored(batch.column(0), batch.column(1), known, texts) for batch in batches]
     at = files.schema.get_field_index("doc_mapping_json")

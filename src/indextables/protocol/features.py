@@ -1,4 +1,4 @@
-"""Protocol versions and feature names: who may read a table, and who may write it."""
+"""Protocol versions and features that readers and writers must support."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from indextables.protocol.actions import Protocol
 
 READER_VERSION = 4
 FEATURES_VERSION = 3
-"""The version from which on a protocol names features."""
+"""First version of a protocol with features."""
 REFERENCES_VERSION = 3
-"""The reader version from which on adds may name a doc mapping by its hash alone."""
+"""First reader version that allows adds with only the hash of a doc mapping."""
 
 WRITER_VERSION = 4
 KNOWN_FEATURES = frozenset(
@@ -29,7 +29,7 @@ KNOWN_FEATURES = frozenset(
     }
 )
 PARQUET_SPLITS = "parquetSplits"
-"""Declared by tables with splits of this library: engines that do not know them must refuse the table."""
+"""Feature of tables with splits of this library, so that other engines refuse them."""
 
 _CURRENT_FEATURES = ("avroState", "schemaDeduplication")
 
@@ -43,17 +43,17 @@ NEW_TABLE_PROTOCOL = Protocol(
 
 
 def check_readable(protocol: Protocol, table: str) -> None:
-    """Refuse a table that asks for a newer reader."""
+    """Refuse a table that requires a newer reader."""
     _check(protocol.min_reader_version, protocol.reader_features, READER_VERSION, f"read `{table}`", "reader")
 
 
 def check_writable(protocol: Protocol, table: str) -> None:
-    """Refuse to write a table that asks for a newer writer. It may still be readable."""
+    """Refuse to write a table that requires a newer writer; it may still be readable."""
     _check(protocol.min_writer_version, protocol.writer_features, WRITER_VERSION, f"write `{table}`", "writer")
 
 
 def highest(left: Protocol, right: Protocol) -> Protocol:
-    """What satisfies both: the higher versions and all features of either."""
+    """Return the protocol that satisfies both: higher versions, all features."""
     return Protocol(
         min_reader_version=max(left.min_reader_version, right.min_reader_version),
         min_writer_version=max(left.min_writer_version, right.min_writer_version),
@@ -63,7 +63,10 @@ def highest(left: Protocol, right: Protocol) -> Protocol:
 
 
 def declaring(protocol: Protocol, feature: str) -> Protocol:
-    """The protocol with a feature that readers and writers must know; the same where it cannot name features."""
+    """Return the protocol with a required feature.
+
+    Unchanged if it cannot have features.
+    """
     if min(protocol.min_reader_version, protocol.min_writer_version) < FEATURES_VERSION:
         return protocol
     named = Protocol(min_reader_version=1, min_writer_version=1, reader_features=(feature,), writer_features=(feature,))
@@ -71,7 +74,7 @@ def declaring(protocol: Protocol, feature: str) -> Protocol:
 
 
 def protocol_for(min_reader: int, min_writer: int) -> Protocol:
-    """The protocol of the given versions with the features that they imply."""
+    """Return the protocol of the given versions with the features that they imply."""
     if not (1 <= min_reader <= READER_VERSION and 1 <= min_writer <= WRITER_VERSION):
         raise ProtocolError(
             f"cannot ask for reader version `{min_reader}` and writer version `{min_writer}` because this library "
@@ -100,6 +103,6 @@ def _check(version: int, features: tuple[str, ...] | None, supported: int, what:
 
 
 def _union(left: tuple[str, ...] | None, right: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """All features of both, in the order of the left one where that has them all."""
+    """Return all features of both, in the order of `left` if it has them all."""
     both = {*(left or ()), *(right or ())}
     return left if both == set(left or ()) else tuple(sorted(both))

@@ -1,7 +1,7 @@
-"""Columns read from a checkpoint of any writer, made a file table: checked, completed, and cast.
+"""File tables from checkpoint columns of any writer: checked, completed, and cast.
 
-Fields are resolved by name. What a writer left out becomes null, or what it means; what this library does not know is
-dropped. Every refusal is a `ValueError` that says why.
+Fields are resolved by name. A missing field becomes null or its default; unknown fields are dropped. Every refusal is a
+`ValueError` with the reason.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.arrow_values import to_array, to_scalar
+from indextables.location import Location, redact
 from indextables.protocol.actions import Add
-from indextables.protocol.avro_rows import without_null_items
-from indextables.protocol.file_table import FILES_SCHEMA
+from indextables.protocol.file_table import FILES_SCHEMA, without_null_items
 from indextables.protocol.paths import WRITTEN_PATH_TAG, as_written, normalize_path, remembered
-from indextables.protocol.statistics import FOOTER_TAG
-from indextables.store.redact import redact
-from indextables.store.url import Location
+from indextables.protocol.statistics_tags import FOOTER_TAG
 
 WIRE_NAMES: dict[str, str] = {
     **dict(zip(Add.__struct_fields__, Add.__struct_encode_fields__, strict=True)),
@@ -38,7 +37,7 @@ _NEVER_NEGATIVE = (
     "added_at_version",
 )
 _FOOTER_COLUMNS = {"tags", "size", "footer_start_offset", "footer_end_offset", "has_footer_offsets"}
-# A path that is not plainly relative and inside the table.
+# A path that may be absolute or outside the table.
 _DOUBTFUL_PATH = r"^/|:|(^|/)\.{0,2}(/|$)|^_transaction_log(/|$)|[\x00-\x1f\x7f]"
 _LONGEST_QUOTE = 200
 
@@ -46,21 +45,25 @@ _LONGEST_QUOTE = 200
 def conform_files(
     found: pa.Table, defaults: dict[str, Any] | None = None, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """A table of wire names as one of `FILES_SCHEMA`, or of some of its columns. `defaults` stand in for required
-    fields that are not there."""
+    """Convert a table of wire names to `FILES_SCHEMA`, or to some of its columns.
+
+    `defaults` replace required fields that are missing.
+    """
     meanings = {"has_footer_offsets": False, "partition_values": [], **(defaults or {})}
     schema = FILES_SCHEMA if columns is None else pa.schema([FILES_SCHEMA.field(name) for name in columns])
     files = pa.Table.from_arrays([_column(found, field, meanings.get(field.name)) for field in schema], schema=schema)
     for name in set(_NEVER_NEGATIVE).intersection(schema.names):
         least = pc.min(files[name]).as_py()
         if least is not None and least < 0:
-            raise ValueError(f"its field `{WIRE_NAMES[name]}` holds {least}, which is below zero")
+            raise ValueError(f"its field `{WIRE_NAMES[name]}` is {least}, which is below zero")
     return files
 
 
 def from_wire(files: pa.Table, table: Location) -> pa.Table:
-    """Files as they stand in the log, as they are in memory: paths relative to the table, footers of splits of ours by
-    their tags."""
+    """Convert files from the form of the log to the form in memory.
+
+    Paths become relative to the table; tags of this library's splits become footer offsets.
+    """
     return _with_footers(_relative_paths(files, table))
 
 
@@ -72,7 +75,7 @@ def _with_footers(files: pa.Table) -> pa.Table:
     starts = _footer_starts(files)
     if starts is None:
         return files
-    is_ours = pc.fill_null(pc.less_equal(starts, files["size"]), fill_value=False)
+    is_ours = pc.fill_null(pc.less_equal(starts, files["size"]), fill_value=to_scalar(value=False))
     columns = {
         "footer_start_offset": pc.if_else(is_ours, starts, files["footer_start_offset"]),
         "footer_end_offset": pc.if_else(is_ours, files["size"], files["footer_end_offset"]),
@@ -82,12 +85,15 @@ def _with_footers(files: pa.Table) -> pa.Table:
 
 
 def _footer_starts(files: pa.Table) -> Any:
-    """Where the footers of splits of ours start, null for others; None where all are others'."""
-    texts = pc.map_lookup(files["tags"], pa.scalar(FOOTER_TAG), "last")
+    """Return the footer offsets of this library's splits, null for others.
+
+    None if none.
+    """
+    texts = pc.map_lookup(files["tags"], to_scalar(FOOTER_TAG), "last")
     if texts.null_count == len(texts):
         return None
     digits = pc.match_substring_regex(texts, "^[0-9]{1,18}$")
-    return pc.cast(pc.if_else(digits, texts, pa.scalar(None, pa.string())), pa.int64())
+    return pc.cast(pc.if_else(digits, texts, to_scalar(None, pa.string())), pa.int64())
 
 
 def _with_columns(files: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
@@ -98,7 +104,10 @@ def _with_columns(files: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
 
 
 def _relative_paths(files: pa.Table, table: Location) -> pa.Table:
-    """The same files with every path relative to the table; tags remember how others were written."""
+    """Return the files with relative paths.
+
+    Tags keep the written form of changed ones.
+    """
     doubtful = pc.match_substring_regex(files["path"], _DOUBTFUL_PATH)
     if not pc.any(doubtful, min_count=0).as_py():
         return files
@@ -116,7 +125,7 @@ def _relative_paths(files: pa.Table, table: Location) -> pa.Table:
 
 
 def to_wire(files: pa.Table) -> pa.Table:
-    """Files as they are in memory, as they stand in the log: the inverse of `from_wire`."""
+    """Convert files from the form in memory to the log's; the inverse of `from_wire`."""
     return _written_paths(_without_footers(files))
 
 
@@ -124,7 +133,7 @@ def _without_footers(files: pa.Table) -> pa.Table:
     starts = _footer_starts(files)
     if starts is None:
         return files
-    is_ours, nothing = starts.is_valid(), pa.scalar(None, pa.int64())
+    is_ours, nothing = starts.is_valid(), to_scalar(None, pa.int64())
     columns = {
         "footer_start_offset": pc.if_else(is_ours, nothing, files["footer_start_offset"]),
         "footer_end_offset": pc.if_else(is_ours, nothing, files["footer_end_offset"]),
@@ -134,9 +143,9 @@ def _without_footers(files: pa.Table) -> pa.Table:
 
 
 def _written_paths(files: pa.Table) -> pa.Table:
-    """The same files with every path as its first writer wrote it."""
+    """Return the files with every path as its first writer wrote it."""
     keys = [chunk.keys for chunk in files["tags"].chunks if len(chunk)]
-    if not any(pc.any(pc.equal(each, WRITTEN_PATH_TAG), min_count=0).as_py() for each in keys):
+    if not any(pc.any(pc.equal(each, to_scalar(WRITTEN_PATH_TAG)), min_count=0).as_py() for each in keys):
         return files
     tags = [None if tags is None else dict(tags) for tags in files["tags"].to_pylist()]
     spelled = [as_written(path, known) for path, known in zip(files["path"].to_pylist(), tags, strict=True)]
@@ -145,16 +154,16 @@ def _written_paths(files: pa.Table) -> pa.Table:
 
 def _with_paths(files: pa.Table, paths: Sequence[str], tags: Sequence[Any] | None) -> pa.Table:
     at = files.schema.get_field_index("path")
-    files = files.set_column(at, files.schema.field(at), pa.array(paths, pa.string()))
+    files = files.set_column(at, files.schema.field(at), to_array(paths, pa.string()))
     if tags is None:
         return files
     at = files.schema.get_field_index("tags")
     pairs = [list(each.items()) if isinstance(each, dict) else each for each in tags]
-    return files.set_column(at, files.schema.field(at), pa.array(pairs, files.schema.field(at).type))
+    return files.set_column(at, files.schema.field(at), to_array(pairs, files.schema.field(at).type))
 
 
 def relative_path(path: str, table: Location) -> str:
-    """The path relative to the table."""
+    """Return the path relative to the table."""
     try:
         return normalize_path(path, table)
     except ValueError as error:
@@ -163,11 +172,11 @@ def relative_path(path: str, table: Location) -> str:
 
 
 def newest_of_each_path(files: pa.Table) -> pa.Table:
-    """The files less those that a later row of the same path replaces."""
+    """Return the files without those that a later row of the same path replaces."""
     if pc.count_distinct(files["path"]).as_py() == files.num_rows:
         return files
     last = {path: number for number, path in enumerate(files["path"].to_pylist())}
-    return files.take(pa.array(sorted(last.values()), pa.int64()))
+    return files.take(to_array(sorted(last.values()), pa.int64()))
 
 
 def _column(found: pa.Table, field: Any, meaning: Any) -> Any:
@@ -175,23 +184,23 @@ def _column(found: pa.Table, field: Any, meaning: Any) -> Any:
     if wire_name not in found.column_names:
         if not field.nullable and meaning is None:
             raise ValueError(f"its entries lack the field `{wire_name}`")
-        return pa.array([meaning] * found.num_rows, field.type)
+        return to_array([meaning] * found.num_rows, field.type)
     column = found[wire_name]
     try:
         column = _combined(column, field.type)
     except pa.ArrowException as error:
-        raise ValueError(f"its field `{wire_name}` is no {field.type}") from error
+        raise ValueError(f"its field `{wire_name}` is not of type {field.type}") from error
     if column.null_count and not field.nullable:
         if meaning is None:
-            raise ValueError(f"its field `{wire_name}` holds a null")
+            raise ValueError(f"its field `{wire_name}` has a null")
         rows = [meaning if value is None else value for value in column.to_pylist()]
-        column = pa.array(rows, field.type)
+        column = to_array(rows, field.type)
     return column
 
 
 def _combined(column: Any, kind: Any) -> Any:
-    """One array of that type; keys without a value are left out."""
-    whole = column.combine_chunks().cast(kind) if column.num_chunks else pa.array([], kind)
+    """Return one array of this type; drop keys without a value."""
+    whole = column.combine_chunks().cast(kind) if column.num_chunks else to_array([], kind)
     if pa.types.is_map(kind) and whole.items.null_count:
         return without_null_items(whole)
     if pa.types.is_list(kind) and whole.values.null_count:

@@ -1,4 +1,4 @@
-"""File tables: added files as one Arrow table, a column for every field of an add, and back again."""
+"""File tables: added files as one Arrow table with all fields of an add, and back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from indextables.arrow_values import to_array
 from indextables.protocol.actions import Add
 
 _MAP = pa.map_(pa.string(), pa.string())
@@ -45,7 +46,7 @@ _MAP_COLUMNS = frozenset(field.name for field in FILES_SCHEMA if field.type == _
 
 
 class AddedFile(NamedTuple):
-    """An add, and the version that brought it."""
+    """Add with the version that added it."""
 
     add: Add
     version: int
@@ -53,14 +54,17 @@ class AddedFile(NamedTuple):
 
 
 def files_table(entries: Iterable[AddedFile]) -> pa.Table:
-    """Added files as an Arrow table of `FILES_SCHEMA`."""
+    """Return added files as an Arrow table of `FILES_SCHEMA`."""
     rows = list(entries)
     columns = [_column(rows, field) for field in FILES_SCHEMA]
     return pa.Table.from_arrays(columns, schema=FILES_SCHEMA)
 
 
 def adds_of(table: pa.Table) -> list[Add]:
-    """The rows of a file table as actions. For the few files that are to be worked on, not for whole tables."""
+    """Return the rows of a file table as actions.
+
+    For a few files, not for whole tables.
+    """
     names = [name for name in Add.__struct_fields__ if name in table.column_names]
     return [Add(**_values(row)) for row in table.select(names).to_pylist()]
 
@@ -77,10 +81,19 @@ def _values(row: dict[str, Any]) -> dict[str, Any]:
 def _column(rows: list[AddedFile], field: Any) -> pa.Array[Any]:
     name = field.name
     if name == "added_at_version":
-        return pa.array([row.version for row in rows], field.type)
+        return to_array([row.version for row in rows], field.type)
     if name == "added_at_timestamp":
-        return pa.array([row.timestamp_ms for row in rows], field.type)
+        return to_array([row.timestamp_ms for row in rows], field.type)
     values: list[Any] = [getattr(row.add, name) for row in rows]
     if name in _MAP_COLUMNS:
         values = [None if value is None else list(value.items()) for value in values]
-    return pa.array(values, field.type)
+    return to_array(values, field.type)
+
+
+def without_null_items(column: Any) -> Any:
+    """Return a list or map without null items; a null value drops its key in a map."""
+    if pa.types.is_map(column.type):
+        rows = [row and [(key, value) for key, value in row if value is not None] for row in column.to_pylist()]
+    else:
+        rows = [row and [value for value in row if value is not None] for row in column.to_pylist()]
+    return to_array(rows, column.type)

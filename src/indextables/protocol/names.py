@@ -21,38 +21,38 @@ _MANIFEST = re.compile(rf"{LOG_DIRECTORY}/(?:manifests|state-v[0-9]{{20}})/[^/_]
 
 
 def version_key(version: int) -> str:
-    """The key of a version file, from the table root."""
+    """Return the key of a version file, from the table root."""
     return f"{LOG_DIRECTORY}/{version:020d}.json"
 
 
 def state_keys(version: int) -> tuple[str, str]:
-    """The keys under which the state of a version may stand, from the table root."""
+    """Return the possible keys of the state of a version, from the table root."""
     directory = f"{LOG_DIRECTORY}/state-v{version:020d}"
     return f"{directory}/_manifest.avro", f"{directory}/_manifest.json"
 
 
 def parse_version_key(key: str) -> int | None:
-    """The version that a key stands for, or None for any other file."""
+    """Return the version of a version file's key, or None for any other file."""
     return _number(_VERSION.fullmatch(key))
 
 
 def parse_checkpoint_key(key: str) -> int | None:
-    """The version of the state or checkpoint that a key belongs to, or None for any other file."""
+    """Return the version of a state's or checkpoint's key, or None for any other file."""
     return _number(_CHECKPOINT.fullmatch(key))
 
 
 def parse_part_key(key: str) -> int | None:
-    """The version of the JSON checkpoint that a key is a part of, or None for any other file."""
+    """Return the version of a JSON checkpoint part's key, or None for any other file."""
     return _number(_PART.fullmatch(key))
 
 
 def is_manifest_key(key: str) -> bool:
-    """Whether a key has the name of a manifest of files, shared or inside of a state."""
+    """Return True for the key of a manifest of files, shared or inside a state."""
     return _MANIFEST.fullmatch(key) is not None
 
 
 def table_below(key: str) -> str | None:
-    """The prefix of the table that lies below this one, where a key is of that table's log."""
+    """Return the prefix of a table below this one, if the key is part of its log."""
     root, inside, _ = key.partition(f"/{LOG_DIRECTORY}/")
     return f"{root}/" if inside and root != LOG_DIRECTORY else None
 

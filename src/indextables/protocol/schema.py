@@ -1,7 +1,8 @@
 """Table schemas: Spark's JSON on the wire, Arrow in memory.
 
-Every type that goes one way comes back: Arrow's variants of one idea (large, view and dictionary strings, unsigned and
-half-precision numbers) become the Spark type that holds all their values. Timestamps count microseconds, as in Spark.
+Every supported type survives a round trip: Arrow's variants of one type (large, view and dictionary strings, unsigned
+and half-precision numbers) become the Spark type that can hold all their values. Timestamps count microseconds, as in
+Spark.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,3})\s*,\s*([0-9]{1,3})\s*\)")
 _MAX_PRECISION = 38
 _STRINGS = re.compile(r"(?:var)?char\([0-9]+\)|string collate \w+")
 _LENGTH = re.compile(r"((?:var)?char)\(\s*([0-9]{1,10})\s*\)")
-# Where Spark keeps the type of a column of limited texts, which is `string` to everything else.
+# Key under which Spark keeps the type of a column of limited texts; all other parts of Spark see `string`.
 _LENGTH_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 _SIMPLE_NAMES: list[tuple[Any, str]] = [
     (pa.types.is_boolean, "boolean"),
@@ -73,7 +74,10 @@ _LISTS = (
 
 
 def schema_to_json(schema: pa.Schema | str) -> str:
-    """Spark's JSON of an Arrow schema. A string must be Spark's JSON already, and is checked."""
+    """Return Spark's JSON of an Arrow schema.
+
+    Check a string, which is Spark's JSON already.
+    """
     if isinstance(schema, str):
         _check_not_empty(schema_from_json(schema))
         return schema
@@ -90,7 +94,7 @@ def schema_to_json(schema: pa.Schema | str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def schema_from_json(text: str) -> pa.Schema:
-    """The Arrow schema of Spark's JSON."""
+    """Return the Arrow schema of Spark's JSON."""
     try:
         value = msgspec.json.decode(text)
         if not isinstance(value, dict) or value.get("type") != "struct":
@@ -103,7 +107,7 @@ def schema_from_json(text: str) -> pa.Schema:
 
 
 def check_partition_columns(schema: pa.Schema, partition_columns: Sequence[str]) -> None:
-    """Partition columns are columns of the schema, each once, of a type that a path can hold, and not all of them."""
+    """Refuse partition columns that are unknown, repeated, all, or have no text form."""
     if isinstance(partition_columns, str):
         raise SchemaError(f'cannot partition by `{partition_columns!r}`: give a sequence of names, as in `("date",)`')
     missing = [str(column) for column in partition_columns if column not in schema.names]
@@ -123,14 +127,17 @@ def check_partition_columns(schema: pa.Schema, partition_columns: Sequence[str])
 
 
 def text_length(field: pa.Field[Any]) -> tuple[str, int] | None:
-    """`char` or `varchar`, and the most characters that a text may have; None for columns without such a limit."""
+    """Return `char` or `varchar` and the maximum length; None for unlimited columns."""
     declared = (field.metadata or {}).get(_LENGTH_KEY.encode())
     found = None if declared is None else _LENGTH.fullmatch(declared.decode())
     return None if found is None else (found[1], int(found[2]))
 
 
 def same_columns(left: pa.Schema, right: pa.Schema) -> bool:
-    """Whether two schemas have the same names and types in the same order; nullability and metadata aside."""
+    """Return True if two schemas have the same names and types in the same order.
+
+    Nullability and metadata may differ.
+    """
     return [(field.name, str(field.type)) for field in left] == [(field.name, str(field.type)) for field in right]
 
 
@@ -222,7 +229,7 @@ def _field_from_spark(field: Any, where: str) -> pa.Field[Any]:
 
 
 def _declared_length(field: dict[str, Any]) -> str | None:
-    """The type of limited texts that a field has, by itself or by its metadata."""
+    """Return the declared type of limited texts, from the field or its metadata."""
     if isinstance(field["type"], str) and _LENGTH.fullmatch(field["type"]):
         return field["type"]
     metadata = field.get("metadata")
@@ -231,7 +238,10 @@ def _declared_length(field: dict[str, Any]) -> str | None:
 
 
 def _arrow_field(name: str, kind: pa.DataType, nullable: Any) -> pa.Field[Any]:
-    """A field that may be null unless Spark's JSON denies it; a column of nothing but nulls always may."""
+    """Return a field.
+
+    It is nullable unless Spark's JSON denies it, or it has only nulls.
+    """
     return pa.field(name, kind, nullable=nullable is not False or pa.types.is_null(kind))
 
 

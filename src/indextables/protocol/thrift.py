@@ -1,6 +1,6 @@
-"""Thrift's compact protocol, as far as the headers of a Parquet file need it.
+"""Thrift's compact protocol, limited to the headers of a Parquet file.
 
-A struct is read as a dictionary from field numbers to values, and written from one to `Encoded` values.
+A struct is read as a dictionary from field numbers to values, and written from a dictionary of `Encoded` values.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _MAX_DEPTH = 32
 
 
 class Encoded(NamedTuple):
-    """A value as it is written, and its type."""
+    """Encoded value with its type."""
 
     kind: int
     data: bytes
 
 
 def read_struct(data: Any, position: int = 0, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """The struct at a position of some bytes, and where it ends. A `ValueError` where there is none."""
+    """Return the struct at a position, and its end; raise `ValueError` for bad bytes."""
     if depth > _MAX_DEPTH:
         raise ValueError("a header is nested too deeply")
     fields: dict[int, Any] = {}
@@ -42,7 +42,7 @@ def read_struct(data: Any, position: int = 0, depth: int = 0) -> tuple[dict[int,
 
 
 def read_list_spans(data: Any, field: int) -> list[tuple[dict[int, Any], bytes]]:
-    """The structs in a list that is a field of the struct at the start, each also as the bytes that it stands in."""
+    """Return the structs of a list field of the first struct, each also as its bytes."""
     position, number = 0, 0
     try:
         while head := data[position]:
@@ -64,12 +64,15 @@ def read_list_spans(data: Any, field: int) -> list[tuple[dict[int, Any], bytes]]
 
 
 def struct(fields: Mapping[int, Encoded], begun: bytes = b"", last: int = 0) -> Encoded:
-    """A struct of fields by their numbers, which ascend by at most 15; the fields up to `last` may have begun it."""
+    """Encode a struct with fields by ascending number, with gaps of at most 15.
+
+    `begun` has the encoded fields up to the number `last`.
+    """
     return Encoded(_STRUCT, begin_struct(fields, begun, last) + b"\0")
 
 
 def begin_struct(fields: Mapping[int, Encoded], begun: bytes = b"", last: int = 0) -> bytes:
-    """The first fields of a struct, which others can follow."""
+    """Encode the first fields of a struct, before others."""
     written = bytearray(begun)
     for number, value in fields.items():
         written.append((number - last) << 4 | value.kind)
@@ -91,12 +94,12 @@ def binary(value: bytes) -> Encoded:
 
 
 def raw_struct(data: bytes) -> Encoded:
-    """A struct that stands in bytes already."""
+    """Return an encoded struct as a value."""
     return Encoded(_STRUCT, data)
 
 
 def list_of(values: Iterable[Encoded]) -> Encoded:
-    """A list of values of one type; it must not be empty."""
+    """Encode a list of values of one type, which must not be empty."""
     items = list(values)
     kind = items[0].kind
     short = len(items) < _LONG_LIST
@@ -128,7 +131,7 @@ def _read_list(data: Any, position: int, depth: int) -> tuple[list[Any], int]:
     length, kind, position = _read_list_head(data, position)
     found = []
     for _ in range(length):
-        if kind in (_TRUE, _FALSE):  # in a list a flag is a byte of its own
+        if kind in (_TRUE, _FALSE):  # in a list a flag takes one byte
             value, position = data[position] == _TRUE, position + 1
         else:
             value, position = _read_value(data, position, kind, depth + 1)
@@ -141,6 +144,6 @@ def _read_list_head(data: Any, position: int) -> tuple[int, int, int]:
     length, kind, position = head >> 4, head & 15, position + 1
     if length == _LONG_LIST:
         length, position = read_unsigned(data, position)
-    if length > len(data) - position:  # each takes a byte at least
-        raise ValueError("a list in a header is longer than what holds it")
+    if length > len(data) - position:  # each item takes at least one byte
+        raise ValueError("a list in a header is longer than the header")
     return length, kind, position

@@ -1,7 +1,7 @@
-"""Whole numbers of few bytes, as Avro and Thrift write them: seven bits to a byte, the lowest first.
+"""Variable-length integers of Avro and Thrift: seven bits per byte, lowest first.
 
-Signed ones are written in zigzag, so that small ones stay short. Reading beyond the end is an `IndexError`, a number
-without an end a `ValueError`.
+Signed numbers use zigzag encoding, so that small ones stay short. Reading beyond the end raises `IndexError`, a number
+without an end raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SHORT = [bytes([value]) for value in range(0x80)]
 
 
 def read_unsigned(data: Any, position: int) -> tuple[int, int]:
-    """The number at a position, and where it ends."""
+    """Return the unsigned number at a position, and its end."""
     value, shift = 0, 0
     while True:
         byte = data[position]
@@ -27,13 +27,13 @@ def read_unsigned(data: Any, position: int) -> tuple[int, int]:
 
 
 def read_signed(data: Any, position: int) -> tuple[int, int]:
-    """The same for a number that may be negative."""
+    """Return the signed number at a position, and its end."""
     value, position = read_unsigned(data, position)
     return (value >> 1) ^ -(value & 1), position
 
 
 def unsigned(value: int) -> bytes:
-    """A number of at least 0 as it is written."""
+    """Encode a number of at least 0."""
     if value < 0x80:
         return _SHORT[value]
     written = bytearray()
@@ -45,5 +45,5 @@ def unsigned(value: int) -> bytes:
 
 
 def signed(value: int) -> bytes:
-    """Any number as it is written."""
+    """Encode any number."""
     return unsigned(value << 1 if value >= 0 else ~value << 1 | 1)

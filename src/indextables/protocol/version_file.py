@@ -1,9 +1,9 @@
 """Version files: JSON lines, one action each, gzip by default.
 
-Read are gzip, gzip behind the two bytes `01 01`, and plain text. Everything read is checked, and an error names the
-file, the line and the field. Unknown actions and fields are ignored. A file that is empty or cut off is an error, never
-a shorter version: gzip has its checksum, version 0 ends with its metadata, and our own first line counts the lines
-after it. Plain text of ours ends with a line that holds its checksum, which readers that do not know it pass over.
+The reader accepts gzip, gzip behind the two bytes `01 01`, and plain text. All values are checked, and an error names
+the file, the line and the field. Unknown actions and fields are ignored. An empty or truncated file is an error, never
+a shorter version: gzip has its checksum, version 0 ends with its metadata, and the first line of this library has the
+number of lines after it. Plain text of this library ends with a checksum line, which other readers ignore.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from typing import Any, NoReturn, TypedDict, cast
 import msgspec
 
 from indextables.errors import ConfigError, CorruptLogError
+from indextables.location import Location, redact
 from indextables.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, Skip
 from indextables.protocol.names import version_key
 from indextables.protocol.paths import WRITTEN_PATH_TAG, as_written, normalize_path, remembered
-from indextables.protocol.statistics import FOOTER_TAG, footer_start
-from indextables.store.redact import redact
-from indextables.store.url import Location
+from indextables.protocol.statistics_tags import FOOTER_TAG, footer_start
 
 _GZIP = b"\x1f\x8b"
 _OLD_PREFIX = b"\x01\x01"
 _GZIP_WBITS = 31
 _GZIP_LEVEL = 6
-# What shrinks more, or has more and shorter lines, is no log but an attack on the reader's memory and time.
+# A file that shrinks more, or has more and shorter lines, is an attack on the reader's memory and time, not a log.
 _PLAIN_BYTES_ALWAYS_ALLOWED = 128 << 20
 _MAX_RATIO = 200
 _MAX_GZIP_MEMBERS = 1000
@@ -42,7 +41,7 @@ _CHECKSUM = re.compile(rb'\{"checksum":\{"crc32":"([0-9a-f]{8})"\}\}\n?\Z')
 _CHECKSUM_LINE_BYTES = 64
 _REPAIR_HINT = (
     "a crash or another program damaged it; older versions still open by number, and "
-    "`REPAIR INDEXFILES TRANSACTION LOG` writes a clean log from what is whole"
+    "`REPAIR INDEXFILES TRANSACTION LOG` writes a clean log from the intact parts"
 )
 
 _WIRE_NAMES: dict[type, bytes] = {
@@ -56,7 +55,7 @@ _WIRE_NAMES: dict[type, bytes] = {
 
 
 class _Line(TypedDict, total=False):
-    """One line: an object whose one key names the action. Keys that are not here are ignored."""
+    """One line: an object whose only key names the action; unknown keys are ignored."""
 
     commitInfo: msgspec.Raw
     protocol: Protocol | None
@@ -73,19 +72,28 @@ _info_decoder = msgspec.json.Decoder(CommitInfo)
 
 
 class _BadLineError(Exception):
-    """What is wrong with a line, to be completed by where it stands."""
+    """Fault of a line, without its position."""
 
 
 def encode_version(actions: Sequence[Action], *, compress: bool) -> bytes:
-    """The bytes of a version file. `ConfigError` where an action holds what JSON cannot."""
-    lines = b"".join(map(_encode_line, actions))
+    """Return the bytes of a version file; raise `ConfigError` for values not in JSON."""
+    return seal_lines(encode_lines(actions), compress=compress)
+
+
+def encode_lines(actions: Sequence[Action]) -> bytes:
+    """Encode actions, one a line; `decode_version` reads such lines."""
+    return b"".join(map(_encode_line, actions))
+
+
+def seal_lines(lines: bytes, *, compress: bool) -> bytes:
+    """Return a version file of encoded lines: gzip, or text with a checksum line."""
     if compress:
         return zlib.compress(lines, level=_GZIP_LEVEL, wbits=_GZIP_WBITS)
     return lines + _CHECKSUM_LINE % zlib.crc32(lines)
 
 
 def decode_version(data: bytes, version: int, table: Location) -> tuple[Action, ...]:
-    """The actions of a version file, in order, with paths relative to the table."""
+    """Return the actions of a version file in order, with paths relative to the table."""
     text = _plain(data, version)
     actions: list[Action] = []
     num_lines = 0
@@ -106,15 +114,18 @@ def decode_version(data: bytes, version: int, table: Location) -> tuple[Action, 
 
 
 def commit_info(actions: Sequence[Action]) -> CommitInfo | None:
-    """The line that says who made this version, if its writer left one."""
+    """Return the commit line of this version, if its writer left one."""
     for action in actions:
         if isinstance(action, CommitInfo):
             return action
     return None
 
 
-def mark_of(version: int, actions: Sequence[Action]) -> str | None:
-    """Transaction id of a version, None if its writer left none; of version 0, the id in its metadata."""
+def identity_of(version: int, actions: Sequence[Action]) -> str | None:
+    """Return the transaction id of a version, or None.
+
+    For version 0, its metadata's id.
+    """
     if version == 0:
         return next((action.id for action in actions if isinstance(action, Metadata)), None)
     info = commit_info(actions)
@@ -122,7 +133,10 @@ def mark_of(version: int, actions: Sequence[Action]) -> str | None:
 
 
 def peek_mark(data: bytes, version: int, table: Location) -> str | None:
-    """The mark of a version file, from its first line where that is enough: a version may hold many thousands."""
+    """Return the identity of a version file, from its first line if possible.
+
+    A version may have many thousands of lines.
+    """
     line = _first_line(data) if version > 0 else None
     if line is not None:
         try:
@@ -131,11 +145,11 @@ def peek_mark(data: bytes, version: int, table: Location) -> str | None:
             _refuse(version, f"line 1{bad}")
         if isinstance(action, CommitInfo):
             return action.txn_id
-    return mark_of(version, decode_version(data, version, table))
+    return identity_of(version, decode_version(data, version, table))
 
 
 def _first_line(data: bytes) -> bytes | None:
-    """The first line, or None where it is no commit line or too long to tell."""
+    """Return the first line; None if it is not a commit line or is too long."""
     start = data[:_FIRST_LINE_BYTES]
     if data.startswith(_GZIP):
         try:
@@ -147,8 +161,10 @@ def _first_line(data: bytes) -> bytes | None:
 
 
 def as_on_wire(action: Add | Remove) -> Add | Remove:
-    """The action as it stands in the log: its path as the file's first writer wrote it, the footer of a split of ours
-    in its tag alone."""
+    """Return the action in its written form.
+
+    Its path is as the file's first writer wrote it; the footer of this library's splits is only in its tag.
+    """
     if action.tags is None:
         return action
     if isinstance(action, Add) and FOOTER_TAG in action.tags:
@@ -162,7 +178,7 @@ def as_on_wire(action: Add | Remove) -> Add | Remove:
 
 
 def with_footer(add: Add) -> Add:
-    """The add with the offsets that the tag of a split of ours gives."""
+    """Return the add with the footer offsets from its tag, if it has one."""
     start = footer_start(add.tags, add.size)
     if start is None:
         return add
@@ -197,7 +213,7 @@ def _plain(data: bytes, version: int) -> bytes:
         try:
             data = _gunzip(data)
         except (zlib.error, EOFError, ValueError) as error:
-            _refuse(version, f"is no whole gzip file ({error})")
+            _refuse(version, f"is not a whole gzip file ({error})")
     if not data or data.isspace():
         _refuse(version, "is empty")
     _check_checksum(data, version)
@@ -208,8 +224,10 @@ def _plain(data: bytes, version: int) -> bytes:
 
 
 def _check_checksum(text: bytes, version: int) -> None:
-    """Refuse text that does not fit its last line, where that is a checksum: found in raw bytes, since a flipped bit
-    before it may have joined lines."""
+    """Refuse text that does not match the checksum in its last line.
+
+    The search uses raw bytes, since a flipped bit before the checksum may have joined lines.
+    """
     found = _CHECKSUM.search(text[-_CHECKSUM_LINE_BYTES:])
     if found is not None:
         num_bytes = len(text) - len(found.group())
@@ -260,7 +278,10 @@ def _check_utf8(line: bytes) -> None:
 
 
 def _decode_without_nulls(line: bytes, error: Exception) -> dict[str, Any]:
-    """The line read again with its nulls left out, which also reach fields with a default; else the error it is."""
+    """Decode the line without its nulls, which may be in fields with a default.
+
+    If this fails too, raise the first error.
+    """
     if b"null" in line:
         try:
             tree = msgspec.json.decode(line)
@@ -278,17 +299,20 @@ def _drop_nulls(fields: Any) -> Any:
 
 
 def _only_action(found: dict[str, Any]) -> tuple[str, Any]:
-    """The one action of a line. Nulls stand for actions that are not there; a commit line beside one is another's."""
+    """Return the only action of a line.
+
+    Nulls mean missing actions. A commit line in the same object is another writer's.
+    """
     if "commitInfo" in found and _own_info(found["commitInfo"]) is None:
         del found["commitInfo"]
     present = [(kind, action) for kind, action in found.items() if action is not None]
     if len(present) > 1:
-        raise _BadLineError(f" holds {len(present)} actions in one object: {', '.join(kind for kind, _ in present)}")
+        raise _BadLineError(f" has {len(present)} actions in one object: {', '.join(kind for kind, _ in present)}")
     return present[0] if present else ("", None)
 
 
 def _own_info(raw: msgspec.Raw) -> CommitInfo | None:
-    """Our commit line, or None for that of another writer, whose shape is its own: it names no transaction."""
+    """Return our commit line; None for another writer's, without a transaction id."""
     try:
         return _info_decoder.decode(raw)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -317,7 +341,7 @@ def _with_relative_path(action: Add | Remove | Skip, kind: str, table: Location)
 
 
 def _what(error: Exception, root: str) -> str:
-    """The decoder's message as `, field ...: what`, or as it is where it names no field."""
+    """Return the decoder's message with the field in front, if it names one."""
     if isinstance(error, RecursionError):
         return " is nested too deeply"
     what, _, where = str(error).partition(" - at `$")
@@ -325,20 +349,23 @@ def _what(error: Exception, root: str) -> str:
     if missing := re.fullmatch(r"Object missing required field `(\w+)`", what):
         return f", field `{path}.{missing.group(1)}`: it is required and missing"
     if what == "Input data was truncated":
-        return " is no whole JSON object"
+        return " is not a whole JSON object"
     return f", field `{path}`: {what}" if path else f": {what}"
 
 
 def _check_whole(actions: Sequence[Action], num_lines: int, version: int) -> None:
     info = commit_info(actions)
     if info is not None and info.num_actions is not None and num_lines <= info.num_actions:
-        _refuse(version, f"is cut off: its first line announces {info.num_actions} more, and {num_lines - 1} are there")
+        _refuse(version, f"is cut off: its first line declares {info.num_actions} more, but {num_lines - 1} follow")
     if version == 0 and not any(isinstance(action, Metadata) for action in actions):
-        _refuse(version, "holds no metadata action (`metaData`), as version 0 must")
+        _refuse(version, "has no metadata action (`metaData`), as version 0 must")
 
 
 def _check_repeats(text: bytes, num_actions: int, version: int) -> None:
-    """Refuse an object with the same action twice: the decoder keeps the last, and a file would be missing."""
+    """Refuse an object with the same action twice.
+
+    The decoder keeps only the last one, and a file would be missing.
+    """
     names = ("protocol", "metaData", "add", "remove", "mergeskip", "skip")
     if sum(text.count(b'"%b"' % name.encode()) for name in names) <= num_actions:
         return
@@ -349,7 +376,7 @@ def _check_repeats(text: bytes, num_actions: int, version: int) -> None:
             continue
         kinds = [kind for kind, action in pairs if kind in names and action is not None]
         if len(kinds) > 1:
-            _refuse(version, f"line {number} holds {len(kinds)} actions in one object: {', '.join(kinds)}")
+            _refuse(version, f"line {number} has {len(kinds)} actions in one object: {', '.join(kinds)}")
 
 
 def _refuse(version: int, why: str) -> NoReturn:

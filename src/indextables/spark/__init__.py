@@ -1,6 +1,6 @@
 """Spark: the data source, native scans, and ready sessions.
 
-PySpark is an optional dependency, and takes a while to import: nothing of it is before it is used.
+PySpark is an optional dependency with a slow import, so it is only imported on first use.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from indextables.errors import ConfigError
 
 if TYPE_CHECKING:
-    from indextables.spark.enabling import enable
-    from indextables.spark.reading import read
-    from indextables.spark.sessions import session
-    from indextables.spark.statements import sql
+    from indextables.spark.scan.reading import read
+    from indextables.spark.sessions.enabling import enable
+    from indextables.spark.sessions.local import session
+    from indextables.spark.statements.run import sql
 
 __all__ = ["enable", "read", "session", "sql"]
 
-_MODULES = {"enable": "enabling", "read": "reading", "session": "sessions", "sql": "statements"}
+_MODULES = {"enable": "sessions.enabling", "read": "scan.reading", "session": "sessions.local", "sql": "statements.run"}
 
 
 def check_pyspark() -> None:
-    """Refuse where PySpark is not installed: `ConfigError`."""
+    """Raise `ConfigError` if PySpark is not installed."""
     try:
         importlib.import_module("pyspark")
     except ModuleNotFoundError as error:

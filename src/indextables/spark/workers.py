@@ -1,8 +1,8 @@
-"""Spread work on the workers of a Spark session, classic or Connect.
+"""Distribute work to the workers of a Spark session, classic or Connect.
 
-Functions and items travel inside of the function that Spark runs, and results come back as bytes: items may hold
-handles with credentials, and rows stand in plans and in the files of shuffles. Spark may run a task several times; it
-gives the rows of one run of each.
+Functions and items travel inside the function that Spark runs, and results return as bytes: items may hold handles with
+credentials, and rows would appear in plans and shuffle files. Spark may run a task several times; it returns the rows
+of one run of each.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pyspark.sql import SparkSession
 
 from indextables.clock import SYSTEM_CLOCK
 from indextables.errors import IndexTablesError
-from indextables.ops.cancelling import current_cancellation
-from indextables.ops.workers import Workers
-from indextables.spark import jvm
-from indextables.spark.worker_errors import find_own_error
-from indextables.store.redact import redact
+from indextables.location import redact
+from indextables.maintain.workers import Workers
+from indextables.runtime.cancellation import current_cancellation
+from indextables.spark.jvm import gateway
+from indextables.spark.jvm.worker_errors import find_own_error
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -42,10 +42,10 @@ _RAISED_IN_PYTHON = re.compile(r"^(?!org\.|java\.|scala\.)[\w.]+(?:Error|Excepti
 
 
 class SparkWorkers:
-    """The workers of a session. One item is their work too: the driver may be a thin one."""
+    """The workers of a session. A single item runs there too: the driver may be small."""
 
     def __init__(self, spark: Any) -> None:
-        self._jobs = _ClassicJobs(spark) if jvm.is_classic(spark) else _ConnectJobs(spark)
+        self._jobs = _ClassicJobs(spark) if gateway.is_classic(spark) else _ConnectJobs(spark)
 
     @property
     def spark(self) -> Any:
@@ -55,17 +55,20 @@ class SparkWorkers:
     def run(
         self, work: Callable[[_Item], _Result], items: Sequence[_Item], *, at_once: int | None = None
     ) -> Iterator[tuple[int, _Result]]:
-        """The place of each item and its result, once all are there. The first error by place is raised instead."""
+        """Yield the index and result of each item, after all have finished.
+
+        If items fail, raise the error of the lowest index instead.
+        """
         if not items:
             return
         num_tasks = min(len(items), at_once or len(items))
         do = functools.partial(_outcomes, pickle.dumps((work, list(items))))
         outcomes: dict[int, _Outcome] = {}
         for place, pickled in self._collect(do, len(items), num_tasks, _describe(work, len(items))):
-            outcomes.setdefault(place, pickle.loads(pickled))  # noqa: S301 - what our own tasks have said
+            outcomes.setdefault(place, pickle.loads(pickled))  # noqa: S301 - written by our own tasks
         for place in range(len(items)):
             if place not in outcomes:
-                raise IndexTablesError(f"cannot finish because Spark has given no result for part {place} of the work")
+                raise IndexTablesError(f"cannot finish because Spark returned no result for part {place} of the work")
             if (error := outcomes[place].error) is not None:
                 raise error
         for place in range(len(items)):
@@ -75,7 +78,7 @@ class SparkWorkers:
         cancellation = current_cancellation()
         tag = f"indextables-{SYSTEM_CLOCK.uuid()}"
         interrupt = functools.partial(_interrupt, self._jobs, tag)
-        with contextlib.nullcontext() if cancellation is None else cancellation.telling(interrupt):
+        with contextlib.nullcontext() if cancellation is None else cancellation.notifying(interrupt):
             try:
                 with self._jobs.named(tag, description):
                     return self._jobs.collect(do, num_items, num_tasks)
@@ -86,18 +89,18 @@ class SparkWorkers:
 
 
 class _ClassicJobs:
-    """Jobs of a classic session. `mapInArrow` would do, but not without pandas."""
+    """Jobs of a classic session, without `mapInArrow`, because it needs pandas."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
 
     def collect(self, do: _Task, num_items: int, num_tasks: int) -> list[tuple[int, bytes]]:
-        """What is done with the numbers of all items, in so many tasks."""
+        """Run `do` on the indexes of all items in `num_tasks` tasks, and collect."""
         return self.spark.sparkContext.parallelize(range(num_items), num_tasks).mapPartitions(do).collect()
 
     @contextlib.contextmanager
     def named(self, tag: str, description: str) -> Iterator[None]:
-        """By what jobs of this thread are interrupted meanwhile, and what Spark's pages say of them."""
+        """Tag the jobs of this thread for interruption, and describe them in Spark's UI."""
         context = self.spark.sparkContext
         before = context.getLocalProperty(_DESCRIPTION)
         context.setJobDescription(description)
@@ -119,7 +122,7 @@ class _ConnectJobs:
         self.spark = spark
 
     def collect(self, do: _Task, num_items: int, num_tasks: int) -> list[tuple[int, bytes]]:
-        """What is done with the numbers of all items, in so many tasks."""
+        """Run `do` on the indexes of all items in `num_tasks` tasks, and collect."""
 
         def in_arrow(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -131,7 +134,7 @@ class _ConnectJobs:
 
     @contextlib.contextmanager
     def named(self, tag: str, description: str) -> Iterator[None]:
-        """By what operations of this thread are interrupted meanwhile. Descriptions are for classic sessions."""
+        """Tag operations of this thread for interruption; Connect has no descriptions."""
         self.spark.addTag(tag)
         try:
             yield
@@ -143,21 +146,24 @@ class _ConnectJobs:
 
 
 class _Outcome(NamedTuple):
-    """What became of an item in a task."""
+    """Result or error of one item in a task."""
 
     result: Any = None
     error: BaseException | None = None
 
 
 def _outcomes(pickled: bytes, places: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-    """What a task does: it works on the items whose numbers it is given."""
-    work, items = pickle.loads(pickled)  # noqa: S301 - what the driver has given
+    """Work on the items of one task, given by their indexes."""
+    work, items = pickle.loads(pickled)  # noqa: S301 - pickled by the driver
     for place in places:
         yield place, _pickled_outcome(work, items[place])
 
 
 def _pickled_outcome(work: Callable[[Any], Any], item: Any) -> bytes:
-    """An error is an outcome too: raised in the task it would be tried again, and become text."""
+    """Run the work on one item and return its outcome, pickled.
+
+    Errors are outcomes, too: Spark would retry a task that raises, and turn the error into text.
+    """
     try:
         return pickle.dumps(_Outcome(result=work(item)))
     except IndexTablesError as error:
@@ -168,7 +174,7 @@ def _pickled_outcome(work: Callable[[Any], Any], item: Any) -> bytes:
 
 
 def _describe(work: Callable[[Any], Any], num_items: int) -> str:
-    """The work in words: where its function stands, and how much of it there is. Never what it is done to."""
+    """Describe the work by its module and number of items, never by the items."""
     function = work.func if isinstance(work, functools.partial) else work
     room = getattr(function, "__module__", None) or "work"
     return f"indextables: {room.rpartition('.')[2]}, {num_items} {'part' if num_items == 1 else 'parts'}"
@@ -187,13 +193,15 @@ def _own_error(error: Exception) -> IndexTablesError:
 
 
 def _interrupt(jobs: _ClassicJobs | _ConnectJobs, tag: str) -> None:
-    with contextlib.suppress(PySparkException, Py4JError, OSError):  # the session is gone, and its jobs with it
+    with contextlib.suppress(PySparkException, Py4JError, OSError):  # the session has stopped with its jobs
         jobs.interrupt(tag)
 
 
 class _Offer:
-    """The workers of the session that was enabled last and still runs. None in a forked child: it shares the line to
-    Java with its parent."""
+    """The workers of the session that was enabled last and still runs.
+
+    A forked child gets none, because it shares the connection to Java with its parent.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -207,7 +215,7 @@ class _Offer:
             self._sessions = [*known, weakref.ref(spark)]
 
     def workers(self) -> Workers | None:
-        """As `offer_workers` asks for them."""
+        """Return the workers for `offer_workers`; None if no session runs."""
         if os.getpid() != self._process:
             return None
         with self._lock:

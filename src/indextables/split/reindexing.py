@@ -1,4 +1,4 @@
-"""Splits whose own index does not serve a query: their rows are indexed anew, on local disk."""
+"""Index a split's rows again on local disk if its index does not fit a query."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import threading
 
 import msgspec
 
-from indextables.split.fields import FieldMap
-from indextables.split.indexing import META, IndexBuilder
-from indextables.split.layout import Directory
+from indextables.split.format.layout import Directory
+from indextables.split.index.builder import META, IndexBuilder
+from indextables.split.index.fields import FieldMap
 from indextables.split.split_file import SplitFile
 from indextables.split.writer import ENGINE
 
@@ -19,28 +19,28 @@ logger = logging.getLogger(__name__)
 
 HEAP_BYTES = 100_000_000
 
-_told: set[str] = set()
+_logged: set[str] = set()
 _lock = threading.Lock()
 
 
 def is_readable(directory: Directory) -> bool:
-    """Whether the index of a split was written by this engine, in a version whose files it reads."""
+    """Return whether this engine can read the index of a split."""
     return _minor(f"{directory.engine} {directory.engine_version}") == _minor(engine())
 
 
 @functools.cache
 def engine() -> str:
-    """The engine that this library has, with its version."""
+    """Return the engine of this library with its version."""
     return f"{ENGINE} {importlib.metadata.version(ENGINE)}"
 
 
-def tell(split: SplitFile) -> None:
-    """Log that a split is searched in this way, once per split and process."""
+def log_once(split: SplitFile) -> None:
+    """Log once per split and process that a split is indexed again."""
     directory = split.directory
     with _lock:
-        if directory.split_id in _told:
+        if directory.split_id in _logged:
             return
-        _told.add(directory.split_id)
+        _logged.add(directory.split_id)
     if is_readable(directory):
         logger.info(
             "indexing the split `%s` again on local disk because it is not indexed as the table says; `reindex` does "
@@ -49,7 +49,7 @@ def tell(split: SplitFile) -> None:
         )
         return
     logger.warning(
-        "indexing the split `%s` again because its index is of `%s %s`, and this library reads that of `%s`",
+        "indexing the split `%s` again because `%s %s` wrote its index, and this library reads indexes of `%s`",
         split.key,
         directory.engine,
         directory.engine_version,
@@ -58,7 +58,7 @@ def tell(split: SplitFile) -> None:
 
 
 def index_again(split: SplitFile, fields: FieldMap, into: str) -> None:
-    """Build an index of a split's rows in an empty directory, by any fields of its columns."""
+    """Build an index of a split's rows in an empty directory, by any fields."""
     builder = IndexBuilder(into, fields, heap_bytes=HEAP_BYTES)
     try:
         for batch in split.rows(None, [field.column for field in fields.fields if field.nan_of is None]):
@@ -69,7 +69,7 @@ def index_again(split: SplitFile, fields: FieldMap, into: str) -> None:
 
 
 def first_rows(index_directory: str) -> list[int]:
-    """The first row of each segment of an index that stands in the order of rows."""
+    """Return the first row of each segment of an index in row order."""
     with open(f"{index_directory}/{META}", "rb") as file:
         segments = msgspec.json.decode(file.read())["segments"]
     found, next_row = [], 0

@@ -6,8 +6,8 @@
 
     split = SplitFile.open(store, key, size=..., footer_start_offset=..., footer_end_offset=...)
 
-Opening takes one ranged read, which fetches all of a small split in a store that is far. Every byte is verified before
-it is used: the footer by its seal, each page and each member by a CRC.
+Opening takes one ranged read, which fetches all of a small split from a remote store. Every byte is verified before it
+is used: the footer by its seal, each page and each member by a CRC.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import base64
 import binascii
 import contextlib
 import functools
+import logging
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
@@ -24,18 +25,23 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indextables.clock import SYSTEM_CLOCK, Clock
+from indextables.clock import SYSTEM_CLOCK, Clock, timed_uuid
 from indextables.errors import ObjectNotFoundError, SchemaError, StorageError
+from indextables.predicate.decide import Extent
 from indextables.protocol.paths import named_split_id
-from indextables.resources import local_errors, open_file, refuse_shortage
-from indextables.split import layout
-from indextables.split.encoding import writer_options
-from indextables.split.layout import Directory, Member, Segment, corrupt
-from indextables.split.members import ReadRanges, extract_members, write_bytes, write_members
-from indextables.split.page_table import PageTable, encode_page_table, find_pages
-from indextables.split.rows import RowReader, check_types, leaf_ranges
-from indextables.split.term_filter import TermFilter
+from indextables.runtime.resources import local_errors, open_file, refuse_shortage
+from indextables.split.format import layout
+from indextables.split.format.layout import Directory, Member, Segment, corrupt
+from indextables.split.format.members import ReadRanges, extract_members, write_bytes, write_members
+from indextables.split.format.page_table import PageTable, encode_page_table, find_pages
+from indextables.split.index.term_filter import TermFilter
+from indextables.split.partial.packing import IndexFiles, extract_pieces
+from indextables.split.partial.piece_table import PieceTable
+from indextables.split.rows.encoding import writer_options
+from indextables.split.rows.row_reader import RowReader, check_types, leaf_ranges
 from indextables.store import ObjectStore
+
+logger = logging.getLogger(__name__)
 
 _FIRST_GROUP_BYTES = 2 << 20
 _PAGED_GROUP_BYTES = 16 << 20
@@ -49,12 +55,13 @@ _EARLY_GROUPS = (16, 256)
 _PACKED_GUESS = 0.4
 _TAIL_BYTES = 512 << 10
 _SMALL_BYTES = 64 << 10
+_SMALL_INDEX_BYTES = 4 << 20
 _TRAILER = struct.Struct("<I4s")
 _ARROW_SCHEMA = b"ARROW:schema"
 
 
 class FinishedSplit(NamedTuple):
-    """What an add action says of a split; `uncompressed_size_bytes` is of the rows alone."""
+    """Facts of a split for its add action; `uncompressed_size_bytes` counts rows only."""
 
     split_id: str
     num_bytes: int
@@ -65,17 +72,20 @@ class FinishedSplit(NamedTuple):
 
 
 class SplitFileWriter:
-    """Writes one split to a local file. Memory is that of one row group."""
+    """Writes one split to a local file, with the memory of one row group."""
 
     def __init__(
         self, path: str, schema: pa.Schema, *, long_texts: Collection[str] = (), clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        """`long_texts` are columns whose least and greatest value say nothing, and would fill the footer."""
+        """Open the file.
+
+        `long_texts` are columns with useless bounds, which would fill the footer.
+        """
         if not schema.names:
             raise SchemaError("cannot write a split because it has no columns")
         if len(set(schema.names)) != len(schema.names):
             raise SchemaError("cannot write a split because two of its columns have one name")
-        self.split_id = clock.uuid()
+        self.split_id = timed_uuid(clock)
         self.num_rows = 0
         self._path = path
         self._schema = schema
@@ -102,7 +112,7 @@ class SplitFileWriter:
 
     @property
     def num_bytes(self) -> int:
-        """About how long the file would be now, without an index."""
+        """Approximate length of the file so far, without an index."""
         written = int(self._sink.tell())
         done = self._arrow_bytes - self._pending_bytes
         return written + int(self._pending_bytes * (written / done if done else _PACKED_GUESS))
@@ -110,8 +120,8 @@ class SplitFileWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows."""
         if not batch.schema.equals(self._schema):
-            raise SchemaError("cannot write rows into a split because their columns are not those of the split")
-        num_bytes = _arrow_bytes(batch)
+            raise SchemaError("cannot write rows into a split because their columns differ from the split")
+        num_bytes = batch.nbytes
         self.num_rows += batch.num_rows
         self._arrow_bytes += num_bytes
         self._pending.append(batch)
@@ -134,17 +144,17 @@ class SplitFileWriter:
         fine_filter: bytes | None = None,
         merged_from: Sequence[str] = (),
     ) -> FinishedSplit:
-        """Append the index, the filter and the footer, and seal them. The file is then whole."""
+        """Append the index, the filter and the footer, and seal the file."""
         writer = self._flush(last=True)
         pages = find_pages(self._path, int(self._sink.tell()), self._group_sizes, self._leaf_counts)
-        members = write_members(self._sink, index_directory, index_files)
+        members, pieces = _write_index(self._sink, index_directory, index_files)
         fine = None if fine_filter is None else write_bytes(self._sink, "fine-filter", fine_filter)
         footer_start = int(self._sink.tell())
         self._sink.write(bytes(layout.SEAL_BYTES))
         page_table = write_bytes(self._sink, "page-table", encode_page_table(pages))
         stored = None if term_filter is None else write_bytes(self._sink, "term-filter", term_filter)
         directory = Directory(
-            layout_version=layout.LAYOUT_VERSION,
+            layout_version=layout.LAYOUT_VERSION if pieces is None else layout.PIECES_VERSION,
             split_id=self.split_id,
             num_rows=self.num_rows,
             footer_start_offset=footer_start,
@@ -155,19 +165,20 @@ class SplitFileWriter:
             segments=list(segments),
             members=members,
             page_table=page_table,
+            pieces=pieces,
             term_filter=stored,
             fine_filter=fine,
             merged_from=list(merged_from),
         )
         text = layout.encode_directory(directory)
-        layout.decode_directory(text, self._path)  # what could not be read back is not written
+        layout.decode_directory(text, self._path)  # refuse a directory that could not be read back
         writer.add_key_value_metadata({layout.KEY: text})
         writer.close()
         self._sink.close()
         return self._seal(footer_start)
 
     def _flush(self, *, last: bool) -> pq.ParquetWriter:
-        """Write the row groups that are full, and at the end what is left."""
+        """Write the full row groups, and at the end the rest."""
         table = pa.Table.from_batches(self._pending, self._schema)
         if self._writer is None:
             self._writer = self._open_writer(table)
@@ -181,7 +192,7 @@ class SplitFileWriter:
             table = table.slice(rows)
         self._pending = table.to_batches()
         self._pending_rows = table.num_rows
-        self._pending_bytes = sum(_arrow_bytes(batch) for batch in self._pending)
+        self._pending_bytes = sum(batch.nbytes for batch in self._pending)
         return self._writer
 
     def _open_writer(self, first_rows: pa.Table) -> pq.ParquetWriter:
@@ -189,8 +200,10 @@ class SplitFileWriter:
         return pq.ParquetWriter(self._sink, self._schema, **writer_options(sample, self._columns, self._long_texts))
 
     def _group_rows(self) -> int:
-        """Rows of the next group: few, where some of its chunks can only be read whole; but each group costs room in
-        the footer, so that they grow with the number of columns, and with the file once it has many.
+        """Return the number of rows of the next group.
+
+        It is small if some chunks can only be read whole. But each group takes space in the footer, so groups grow with
+        the number of columns, and with the file once it has many groups.
         """
         row_bytes = max(1.0, self._arrow_bytes / max(1, self.num_rows))
         num_leaves = sum(self._leaf_counts)
@@ -220,7 +233,7 @@ class SplitFile:
     """A split in a store."""
 
     def __init__(self, read: ReadRanges, key: str, size: int, footer_start: int, tail: bytes) -> None:
-        """From the bytes of the footer's range, of which nothing is trusted yet."""
+        """Parse the bytes of the footer's range, which are not trusted yet."""
         self.key = key
         self.size = size
         self._read = read
@@ -230,13 +243,12 @@ class SplitFile:
         metadata = _parse_footer(tail, key)
         self.directory: Directory = _directory_of(metadata, key)
         if self.directory.split_id != split_id or self.directory.footer_start_offset != footer_start:
-            raise corrupt(key, "its directory is that of another file")
+            raise corrupt(key, "its directory belongs to another file")
         if metadata.num_rows != self.directory.num_rows:
             raise corrupt(key, f"it has {metadata.num_rows} rows and its directory says {self.directory.num_rows}")
         self.num_rows: int = metadata.num_rows
         self.schema: pa.Schema = _schema_of(metadata, key)
-        members = self.directory.members
-        rows_end = members[0].offset if members else footer_start
+        rows_end = self.directory.index_range[0]
         footer = memoryview(tail)[-_TRAILER.size - _footer_length(tail, key) : -_TRAILER.size]
         self._rows = RowReader(key, metadata, footer, self.schema, self._page_table(), rows_end, self._read)
 
@@ -251,9 +263,9 @@ class SplitFile:
         footer_end_offset: int | None = None,
         num_records: int | None = None,
     ) -> SplitFile:
-        """Open a split by one ranged read, or by two or three where the offsets are not known.
+        """Open a split by one ranged read, or by two or three if the offsets are unknown.
 
-        `num_records` is how many rows the log says it has.
+        `num_records` is the number of rows in the log.
         """
         split = cls._open(store, key, size, footer_start_offset, footer_end_offset)
         if num_records not in (None, split.num_rows):
@@ -280,12 +292,12 @@ class SplitFile:
         return cls(read, key, size, footer_start_offset, tail)
 
     def term_filter(self) -> TermFilter | None:
-        """Which terms the split may hold; `None` where nothing is known."""
+        """Return the rough filter of terms; None if there is none."""
         member = self.directory.term_filter
         return None if member is None else self._filter(self._from_tail(member))
 
     def fine_filter(self) -> TermFilter | None:
-        """The same with fewer doubts, by another read."""
+        """Read the fine filter, which has fewer false positives, with another request."""
         member = self.directory.fine_filter
         if member is None:
             return None
@@ -299,12 +311,51 @@ class SplitFile:
             raise corrupt(self.key, str(error)) from error
 
     def extract_index(self, into: str) -> None:
-        """Write the files of the index into a directory, which must be empty; they are verified."""
+        """Extract the verified files of the index into an empty directory."""
         with local_errors(f"extract the index of the split `{self.key}`"):
-            extract_members(self.directory.members, into, self.key, self._read)
+            if self.directory.pieces is None:
+                extract_members(self.directory.members, into, self.key, self._read)
+            else:
+                read = self._read_index()
+                extract_pieces(self._piece_table(read)[0], into, self.key, read)
+
+    def _read_index(self) -> ReadRanges:
+        """Return a function that reads the index; fetch a small one with one request."""
+        start, end = self.directory.index_range
+        if end - start > _SMALL_INDEX_BYTES:
+            return self._read
+        (whole,) = self._read([(start, end)])
+        return functools.partial(_cut_ranges, whole, self.key, first=start)
+
+    def piece_table(self) -> tuple[PieceTable, bytes]:
+        """Read the table of pieces with one request, and return it with the stored tails."""
+        return self._piece_table(self._read)
+
+    def _piece_table(self, read: ReadRanges) -> tuple[PieceTable, bytes]:
+        pieces = self.directory.pieces
+        if pieces is None:
+            raise ValueError(f"the index of the split `{self.key}` is not in pieces")
+        (stored,) = read([(pieces.tails_offset, pieces.table.end)])
+        tails_length = pieces.table.offset - pieces.tails_offset
+        data = self._verified(pieces.table, memoryview(stored)[tails_length:])
+        try:
+            table = PieceTable.from_bytes(data, offset=pieces.offset)
+        except ValueError as error:
+            raise corrupt(self.key, f"its table of pieces cannot be understood ({error})") from error
+        if (table.tails_offset, table.end) != (pieces.tails_offset, pieces.table.offset):
+            raise corrupt(self.key, "its table of pieces does not fit its directory")
+        return table, stored[:tails_length]
+
+    @property
+    def read_ranges(self) -> ReadRanges:
+        """The function that reads ranges of this split."""
+        return self._read
 
     def check_start(self) -> None:
-        """Refuse a file that does not start like a Parquet file: no reader of ours needs those bytes, but others do."""
+        """Refuse a file that does not start like Parquet.
+
+        This library does not need those bytes, but other readers do.
+        """
         (start,) = self._read([(0, len(layout.MAGIC))])
         if start != layout.MAGIC:
             raise corrupt(self.key, "it does not start like a Parquet file")
@@ -312,8 +363,40 @@ class SplitFile:
     def rows(
         self, row_numbers: pa.Array | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of rows, in the order of the numbers that are asked for."""
+        """Yield batches of rows, in the order of the given numbers."""
         return self._rows.rows(row_numbers, columns)
+
+    @property
+    def num_groups(self) -> int:
+        """Number of row groups."""
+        return self._rows.num_groups
+
+    def place_of_group(self, group: int) -> tuple[int, int]:
+        """Return the first row of a row group, and its number of rows."""
+        return self._rows.place_of_group(group)
+
+    def coded_rows(self, columns: Sequence[str], groups: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
+        """Yield all rows of some row groups with their first number; texts may be codes."""
+        return self._rows.coded_rows(columns, groups)
+
+    def group_extents(self, column: str) -> list[Extent]:
+        """Return the bounds of a column in each row group."""
+        return self._rows.group_extents(column)
+
+    def dictionary_bytes(self, column: str) -> int | None:
+        """Return the stored size of a column's largest dictionary; None if one is missing."""
+        return self._rows.dictionary_bytes(column)
+
+    def share_of_decoding(self, num_rows: int, columns: Sequence[str]) -> float:
+        """Estimate the cost of reading scattered rows, as a share of decoding the split."""
+        return self._rows.share_of_decoding(num_rows, columns)
+
+    def read_bytes(self, start: int, end: int) -> bytes:
+        """Return bytes of the file for plain Parquet readers; the footer is in memory."""
+        if start >= self._tail_start:
+            return self._tail[start - self._tail_start : end - self._tail_start]
+        (stored,) = self._read([(start, min(end, self._tail_start))])
+        return stored + self._tail[: end - self._tail_start] if end > self._tail_start else stored
 
     def _page_table(self) -> PageTable:
         try:
@@ -324,7 +407,7 @@ class SplitFile:
     def _from_tail(self, member: Member) -> memoryview:
         start, end = member.offset - self._tail_start, member.end - self._tail_start
         if not 0 <= start <= end <= len(self._tail) or end - start != member.raw_length:
-            raise corrupt(self.key, "a part of its footer stands outside it")
+            raise corrupt(self.key, "a part of its footer is outside of it")
         return self._verified(member, memoryview(self._tail)[start:end])
 
     def _verified(self, member: Member, stored: bytes | memoryview) -> memoryview:
@@ -335,7 +418,7 @@ class SplitFile:
 def verify_seal(
     store: ObjectStore, key: str, *, size: int, footer_start_offset: int | None, footer_end_offset: int | None
 ) -> None:
-    """Verify the footer of a split and that its name is its own, by one ranged read, without opening it."""
+    """Verify a split's footer and name with one ranged read, without opening it."""
     if footer_start_offset is None or footer_end_offset is None:
         SplitFile.open(store, key, size=size)
         return
@@ -345,11 +428,25 @@ def verify_seal(
 
 
 def _check_seal(tail: bytes, key: str, size: int) -> str:
-    """The id of the split whose footer's range this is, where seal and name agree."""
+    """Return the id in the seal of a footer; refuse a name with another id."""
     split_id = layout.check_seal(tail, key, size=size)
     if named_split_id(key) not in (None, split_id):
         raise corrupt(key, f"it is the split `{split_id}`, put in the place of another")
     return split_id
+
+
+def _write_index(
+    sink: pa.NativeFile, directory: str, names: Sequence[str]
+) -> tuple[list[Member], layout.Pieces | None]:
+    """Append the files of an index, in pieces if their form is known."""
+    try:
+        files = IndexFiles(directory, names)
+    except ValueError as error:
+        logger.info("writing the files of an index whole because %s", error)
+        return write_members(sink, directory, names), None
+    table = files.write(sink)
+    stored = write_bytes(sink, "piece-table", table.to_bytes())
+    return [], layout.Pieces(offset=table.offset, tails_offset=table.tails_offset, table=stored)
 
 
 def _check_offsets(key: str, size: int, start: int, end: int) -> None:
@@ -358,7 +455,7 @@ def _check_offsets(key: str, size: int, start: int, end: int) -> None:
 
 
 def _reader(store: ObjectStore, key: str, size: int) -> ReadRanges:
-    """What reads ranges of a split: from the store, or of one that is small and far from a copy of it all."""
+    """Return a reader of ranges; a small remote split is read whole and kept."""
     read = functools.partial(_read_ranges, store, key, size)
     if size > _SMALL_BYTES or not store.is_remote:
         return read
@@ -366,10 +463,11 @@ def _reader(store: ObjectStore, key: str, size: int) -> ReadRanges:
     return functools.partial(_cut_ranges, whole, key)
 
 
-def _cut_ranges(whole: bytes, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-    if any(not 0 <= start <= end <= len(whole) for start, end in ranges):
-        raise corrupt(key, "a part of it stands outside it")
-    return [whole[start:end] for start, end in ranges]
+def _cut_ranges(whole: bytes, key: str, ranges: Sequence[tuple[int, int]], first: int = 0) -> list[bytes]:
+    """Cut ranges out of bytes that start at the place `first` of the file."""
+    if any(not first <= start <= end <= first + len(whole) for start, end in ranges):
+        raise corrupt(key, "a part of it is outside of it")
+    return [whole[start - first : end - first] for start, end in ranges]
 
 
 def _read_ranges(store: ObjectStore, key: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -388,7 +486,7 @@ def _read_ranges(store: ObjectStore, key: str, size: int, ranges: Sequence[tuple
 
 
 def _find_tail(read: ReadRanges, key: str, size: int) -> tuple[int, bytes]:
-    """Where the footer's range starts, and its bytes, from the end of the file and what the footer says."""
+    """Find the footer's range from the end of the file; return its start and bytes."""
     start = max(0, size - _TAIL_BYTES)
     (tail,) = read([(start, size)])
     footer_start = size - _TRAILER.size - _footer_length(tail, key)
@@ -432,7 +530,7 @@ def _directory_of(metadata: pq.FileMetaData, key: str) -> Directory:
 
 
 def _schema_of(metadata: pq.FileMetaData, key: str) -> pa.Schema:
-    """The schema that was written; Parquet's own knows fewer types."""
+    """Return the schema that was written; Parquet's own has fewer types."""
     try:
         text = (metadata.metadata or {}).get(_ARROW_SCHEMA)
         if text is None:
@@ -441,10 +539,3 @@ def _schema_of(metadata: pq.FileMetaData, key: str) -> pa.Schema:
     except (pa.ArrowException, OSError, ValueError, binascii.Error) as error:
         refuse_shortage(f"read the split `{key}`", error)
         raise corrupt(key, f"its schema cannot be understood ({error})") from error
-
-
-def _arrow_bytes(batch: pa.RecordBatch) -> int:
-    try:
-        return int(batch.nbytes)
-    except pa.ArrowException:
-        return int(batch.get_total_buffer_size())

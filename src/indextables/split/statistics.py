@@ -1,8 +1,8 @@
-"""Least and greatest values and null counts of a split, gathered batch by batch, as the log's pruning reads them.
+"""Collect minimum, maximum and null counts of a split's columns for pruning.
 
 Bounds are in the order of the column's type. A truncated minimum is a prefix; a truncated maximum is raised above
-everything that starts with it, or left out. A column of doubles that holds NaN has no maximum. What has no text that
-every reader understands (a year beyond 9999, bytes, nested values) has no bounds.
+everything that starts with it, or left out. A column of doubles with NaN has no maximum. Values without a text that
+every reader understands (a year beyond 9999, bytes, nested values) have no bounds.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from indextables.config import Config, settings
 from indextables.predicate.bound import Kind, kind_of
-from indextables.protocol.statistics import NAN_SHOWN, NAN_TAG, STATS_TAG, STATS_TYPED
-from indextables.split.fields import resolve_column, value_type
+from indextables.protocol.statistics_tags import NAN_SHOWN, NAN_TAG, STATS_TAG, STATS_TYPED
+from indextables.split.index.fields import resolve_column, value_type
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written behind it
 _TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -29,7 +29,7 @@ _BEFORE_SURROGATES, _AFTER_SURROGATES = "\ud7ff", "\ue000"
 
 
 class ColumnStatistics(msgspec.Struct, frozen=True):
-    """The statistics of a split, ready for its add action."""
+    """The statistics of a split for its add action."""
 
     min_values: dict[str, str]
     max_values: dict[str, str]
@@ -38,12 +38,12 @@ class ColumnStatistics(msgspec.Struct, frozen=True):
     tags: dict[str, str]
 
     def stats_json(self) -> str:
-        """The `stats` of the add action: what the maps of bounds do not say."""
+        """Return the `stats` of the add action: the facts outside of the maps of bounds."""
         return msgspec.json.encode({"numRecords": self.num_records, "nullCount": self.null_counts}).decode()
 
 
 class StatisticsCollector:
-    """Gathers the statistics of one split."""
+    """Collects the statistics of one split."""
 
     def __init__(self, schema: pa.Schema, config: Config, partition_columns: Sequence[str] = ()) -> None:
         length = config[settings.STATS_TRUNCATION_MAX_LENGTH] if config[settings.STATS_TRUNCATION_ENABLED] else None
@@ -69,7 +69,7 @@ class StatisticsCollector:
 
 
 def statistics_columns(schema: pa.Schema, config: Config) -> list[str]:
-    """The columns that get statistics, in the order of the schema."""
+    """Return the columns with statistics, in the order of the schema."""
     chosen = config[settings.DATA_SKIPPING_STATS_COLUMNS]
     if chosen is None:
         first = config[settings.DATA_SKIPPING_NUM_INDEXED_COLS]
@@ -79,7 +79,7 @@ def statistics_columns(schema: pa.Schema, config: Config) -> list[str]:
 
 
 def truncated_maximum(text: str, length: int) -> str | None:
-    """A short text above everything that starts as `text` does; None if there is none."""
+    """Return a short text above everything that starts with `text`, or None."""
     if len(text) <= length:
         return text
     kept = text[:length].rstrip(_LAST_CHARACTER)
@@ -90,7 +90,7 @@ def truncated_maximum(text: str, length: int) -> str | None:
 
 
 class _Column:
-    """The bounds of one column so far, as values that compare; `max_length` is that of texts."""
+    """Bounds of one column so far, as comparable values; `max_length` limits texts."""
 
     def __init__(self, type_: Any, max_length: int | None) -> None:
         self._type = value_type(type_)
@@ -121,7 +121,7 @@ class _Column:
         return text if text is None or self._max_length is None else truncated_maximum(text, self._max_length)
 
     def _comparable(self, values: Any) -> Any:
-        """Values whose least and greatest Arrow finds, and Python can hold."""
+        """Convert values to a type with an order in Arrow that Python can hold."""
         if self._kind == "string":
             return pc.cast(values, pa.large_string())
         if self._kind == "date":

@@ -1,4 +1,4 @@
-"""Writing rows into splits: Parquet and index side by side, statistics on the way, a new split at the target size.
+"""Write rows into splits: Parquet, index and statistics, up to a target size each.
 
 A split is built on local disk and put into the store whole. Nothing refers to it before its add action is committed, so
 a writer that dies leaves an orphan, never half a table.
@@ -18,32 +18,34 @@ import pyarrow as pa
 
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config, settings
-from indextables.log.pools import SHARED_POOLS
 from indextables.protocol.actions import Add
 from indextables.protocol.paths import split_path
-from indextables.protocol.statistics import FOOTER_TAG
-from indextables.resources import local_errors
-from indextables.scratch import scratch_directory
-from indextables.split.fields import FieldMap, map_fields
-from indextables.split.indexing import BuiltIndex, IndexBuilder
+from indextables.protocol.statistics_tags import FOOTER_TAG
+from indextables.runtime.pools import SHARED_POOLS
+from indextables.runtime.resources import local_errors
+from indextables.runtime.scratch import scratch_directory
+from indextables.split.index.builder import BuiltIndex, IndexBuilder
+from indextables.split.index.fields import FieldMap, map_fields
+from indextables.split.index.term_filter import FINE, ROUGH, TermFilterBuilder
+from indextables.split.index.terms import distinct_terms, filtered_fields
 from indextables.split.split_file import SplitFileWriter
 from indextables.split.statistics import StatisticsCollector
-from indextables.split.term_filter import FINE, ROUGH, TermFilterBuilder
-from indextables.split.terms import distinct_terms, filtered_fields
 from indextables.store import ObjectStore
 
 ENGINE = "tantivy"
 ENGINE_VERSION = importlib.metadata.version(ENGINE)
-# The engine's thread works on what is waiting for it while the rest is done with as many rows.
+# The engine's thread works on its queue while the other parts handle as many rows.
 _ROWS_AT_ONCE = 8_192
 _FINISHING = "split-finishing"
-# An index takes about as much room as its rows.
+# An index takes about as much space as its rows.
 _WITH_INDEX = 2
 
 
 class SplitWriter:
-    """Writes the rows of one partition. Use it in a `with`: what is not finished leaves nothing on local disk. Every
-    split that stands in the store is in `adds`, also where a later one fails."""
+    """Writes the rows of one partition; use it in a `with` block.
+
+    An unfinished split leaves nothing on local disk. Every split in the store is in `adds`, even if a later one fails.
+    """
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class SplitWriter:
             self._open = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows, which have the table's schema."""
+        """Append rows with the table's schema."""
         if self._open is None:
             self._open = NewSplit(self._plan, self._plan.new_index)
         self._open.write(batch)
@@ -80,7 +82,7 @@ class SplitWriter:
             self._end_split()
 
     def finish(self) -> list[Add]:
-        """Put what is left, and the add actions of all splits, in the order of their rows."""
+        """Put the last split, and return the add actions of all splits, in row order."""
         self._end_split()
         return self.adds
 
@@ -93,7 +95,7 @@ class SplitWriter:
 
 
 class SplitPlan(NamedTuple):
-    """What the new splits of one partition have in common."""
+    """Common facts of the new splits of one partition."""
 
     store: ObjectStore
     schema: pa.Schema
@@ -118,12 +120,12 @@ class SplitPlan(NamedTuple):
         return cls(store, schema, config, fields, tuple(partition_columns), dict(partition_values or {}), clock)
 
     def new_index(self, directory: str) -> IndexBuilder:
-        """An index that is built from the rows."""
+        """Return a builder that indexes the rows."""
         return IndexBuilder(directory, self.fields, heap_bytes=self.config[settings.INDEX_WRITER_HEAP_SIZE])
 
 
 class Index(Protocol):
-    """The index of a split that is being built. It is told every row, in order."""
+    """An index under construction; it receives every row, in order."""
 
     def add(self, batch: pa.RecordBatch) -> None: ...
 
@@ -133,7 +135,7 @@ class Index(Protocol):
 
 
 class NewSplit:
-    """A split that is being built in a local directory of its own, which is gone once it is closed."""
+    """A split under construction in its own local directory, removed on close."""
 
     def __init__(self, plan: SplitPlan, make_index: Callable[[str], Index]) -> None:
         self._plan = plan
@@ -159,11 +161,11 @@ class NewSplit:
 
     @property
     def num_bytes(self) -> int:
-        """About how long the rows would be as a file now."""
+        """Approximate length of the rows as a file."""
         return self._file.num_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows, which have the table's schema."""
+        """Append rows with the table's schema."""
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
             rows = batch.slice(start, _ROWS_AT_ONCE)
             with local_errors("write a split"):
@@ -174,8 +176,10 @@ class NewSplit:
                 self._terms.add_terms(field.name, distinct_terms(rows.column(field.column), field))
 
     def put(self, *, num_merge_ops: int = 0, merged_from: Sequence[str] = ()) -> Add:
-        """Finish the split and put it into the store, by one put; gives its add action. `merged_from` are the ids of
-        the splits that its rows are of."""
+        """Finish the split, put it into the store with one put, and return its add action.
+
+        `merged_from` are the ids of the splits that the rows come from.
+        """
         plan = self._plan
         built, rough, fine = self._finish_all()
         with local_errors("write a split"):
@@ -214,13 +218,13 @@ class NewSplit:
         )
 
     def _finish_all(self) -> tuple[BuiltIndex, bytes, bytes]:
-        """The index, which is the engine's work, and beside it the filters of its terms."""
+        """Finish the index, which the engine does, and its filters in parallel."""
         salt = int(self._file.split_id[:8], 16)
-        filters = [functools.partial(self._terms.to_bytes, fineness, salt=salt) for fineness in (ROUGH, FINE)]
-        work: list[Callable[[], Any]] = [self._index.finish, *filters]
-        built, rough, fine = SHARED_POOLS.map(_FINISHING, lambda finish: finish(), work, workers=2)
+        filters = functools.partial(self._terms.filters, (ROUGH, FINE), salt=salt)
+        work: list[Callable[[], Any]] = [self._index.finish, filters]
+        built, (rough, fine) = SHARED_POOLS.map(_FINISHING, lambda finish: finish(), work, workers=2)
         return built, rough, fine
 
     def close(self) -> None:
-        """Take everything away that is on local disk."""
+        """Remove everything from local disk."""
         self._cleanup.close()

@@ -1,1 +1,1 @@
-"""States and checkpoints: derived from the log, read in its place, and always to be rebuilt from it."""
+"""States and checkpoints: derived from the log, and always rebuilt from it."""

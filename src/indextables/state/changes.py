@@ -1,4 +1,4 @@
-"""What versions changed since a state, and what of that state they leave, found manifest by manifest."""
+"""Changes since a state, and the remaining files of the state."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.arrow_values import to_array
 from indextables.log.base import DamagedBaseError
+from indextables.log.commit.operations import Replace
 from indextables.log.files import exact_sum
-from indextables.log.replacing import Replace
 from indextables.log.replay import BrokenChainError, VersionFile, check_chain
-from indextables.log.snapshot import mark_at
+from indextables.log.snapshot import identity_at
 from indextables.protocol.actions import Add, Remove
+from indextables.protocol.avro.state_manifest import ManifestInfo, StateManifest
 from indextables.protocol.file_table import AddedFile
 from indextables.protocol.paths import WRITTEN_PATH_TAG
-from indextables.protocol.state_manifest import ManifestInfo, StateManifest
 from indextables.state.manifests import ManifestReader, StateFiles
+from indextables.state.path_bounds import SoughtPaths, path_bounds
 
 
 @dataclasses.dataclass(frozen=True)
 class Changes:
-    """The files that were added and are still there, the paths that were removed, how many of them at once, and whether
-    splits were merged. `written` holds how removed paths stand in the log, where that is not relative to the table."""
+    """Added files that still exist, removed paths, and facts about the versions.
+
+    `written` has the removed paths in their written form, if it is not relative to the table.
+    """
 
     added: Mapping[str, AddedFile]
     removed: frozenset[str] = frozenset()
@@ -35,7 +39,7 @@ class Changes:
     written: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def tombstones(self, dead: Iterable[str]) -> set[str]:
-        """Dead paths as they are and as they were written: other engines match them by exact text."""
+        """Return dead paths, relative and as written: other engines match exact text."""
         return {spelling for path in dead for spelling in (path, self.written.get(path, path))}
 
 
@@ -43,26 +47,22 @@ NO_CHANGES = Changes({})
 
 
 class Kept(NamedTuple):
-    """What stays of a state: how many files of how many bytes, and which of its paths are dead now. `live` counts the
-    live entries of each of its manifests; None where they were not read."""
+    """Remaining part of a state: number and bytes of its files, and its dead paths.
+
+    `manifests` have their live and dead counts, -1 if unknown.
+    """
 
     num_files: int
     total_bytes: int
     dead: frozenset[str]
-    live: tuple[int, ...] | None = None
-
-    def counted(self, base: StateManifest) -> list[ManifestInfo]:
-        """The manifests of the state with the numbers of their live and dead entries, -1 where that is not known."""
-        if self.live is None:
-            infos = base.manifests
-            known = [info.num_entries for info in infos] if not base.tombstones else _live_counts(base)
-        else:
-            infos, known = base.manifests, list(self.live)
-        return [_counted(info, live) for info, live in zip(infos, known, strict=True)]
+    manifests: tuple[ManifestInfo, ...]
 
 
 def changes_since(base: StateManifest, versions: Sequence[VersionFile]) -> Changes:
-    """What the versions after a state changed; `DamagedBaseError` where they do not stand on its version."""
+    """Return the changes of the versions after a state.
+
+    Raise `DamagedBaseError` if they do not follow its version.
+    """
     _check_follow(base, versions)
     added: dict[str, AddedFile] = {}
     removed: set[str] = set()
@@ -89,33 +89,39 @@ def changes_since(base: StateManifest, versions: Sequence[VersionFile]) -> Chang
 
 
 def kept_of(base: StateManifest, changes: Changes, manifests: ManifestReader) -> Kept | None:
-    """What the changes leave of a state; None where a path that it names was added again."""
+    """Return the remaining part of a state; None if one of its paths was added again.
+
+    Only manifests that may have a changed path are read, and all of a state whose counts are not reliable.
+    """
     if not changes.added.keys().isdisjoint(base.tombstones):
         return None
     is_counted = _counts_hold(base)
     num_files, total_bytes = (base.num_files, base.total_bytes) if is_counted else (0, 0)
-    sought = pa.array([*changes.added, *changes.removed], pa.string())
+    paths = SoughtPaths((*changes.added, *changes.removed))
+    read = [at for at, info in enumerate(base.manifests) if not is_counted or paths.may_be_in(info)]
+    known = [_counted(info, live) for info, live in zip(base.manifests, _live_counts(base), strict=True)]
+    sought = to_array([*changes.added, *changes.removed], pa.string())
     dead: set[str] = set()
-    if is_counted and not len(sought):
-        return Kept(num_files, total_bytes, frozenset())
-    live: list[int] = []
-    for table in StateFiles(base, manifests).tables(columns=["path", "size"]):
+    chosen = msgspec.structs.replace(base, manifests=tuple(base.manifests[at] for at in read))
+    for at, table in zip(read, StateFiles(chosen, manifests).tables(columns=["path", "size"]), strict=True):
         if not is_counted:
             num_files += table.num_rows
             total_bytes += sum_of_sizes(table)
         found = table.filter(pc.is_in(table["path"], value_set=sought))
-        paths = found["path"].to_pylist()
-        if not changes.added.keys().isdisjoint(paths):
+        gone = found["path"].to_pylist()
+        if not changes.added.keys().isdisjoint(gone):
             return None
-        dead.update(paths)
-        live.append(table.num_rows - found.num_rows)
+        dead.update(gone)
+        known[at] = _counted(_bounded(known[at], table), table.num_rows - found.num_rows)
         num_files -= found.num_rows
         total_bytes -= sum_of_sizes(found)
-    return Kept(num_files, total_bytes, frozenset(dead), tuple(live))
+    return Kept(num_files, total_bytes, frozenset(dead), tuple(known))
 
 
 def _live_counts(base: StateManifest) -> list[int]:
-    """The live entries of each manifest as the state has them, where they add up."""
+    """Return the live count of each manifest from the state, if the counts add up."""
+    if not base.tombstones:
+        return [info.num_entries for info in base.manifests]
     counts = [info.live_entry_count for info in base.manifests]
     adds_up = min(counts, default=0) >= 0 and sum(counts) == base.num_files
     return counts if adds_up else [-1] * len(counts)
@@ -126,25 +132,37 @@ def _counted(info: ManifestInfo, live: int) -> ManifestInfo:
     return msgspec.structs.replace(info, live_entry_count=live, tombstone_count=dead)
 
 
+def _bounded(info: ManifestInfo, files: pa.Table) -> ManifestInfo:
+    """Add bounds to a manifest without them, so that it is not read again.
+
+    Bounds of live paths suffice: a dead one is found among the tombstones.
+    """
+    if info.path_bounds is not None:
+        return info
+    return msgspec.structs.replace(info, path_bounds=path_bounds(files["path"]))
+
+
 def sum_of_sizes(files: pa.Table) -> int:
-    """The bytes of some files together."""
+    """Return the total bytes of some files."""
     return exact_sum(files["size"])
 
 
 def _check_follow(base: StateManifest, versions: Sequence[VersionFile]) -> None:
-    """Refuse to build on a state that an earlier table at this place has left, or on versions that were exchanged."""
+    """Refuse a state of an earlier table at this address, and exchanged versions."""
     txn_id = base.version_txn_id
-    mark = txn_id if base.metadata is None else mark_at(base.state_version, txn_id, base.metadata)
+    identity = txn_id if base.metadata is None else identity_at(base.state_version, txn_id, base.metadata)
     try:
-        check_chain(base.state_version, mark, versions[0], base.protocol)
+        check_chain(base.state_version, identity, versions[0], base.protocol)
         for before, file in itertools.pairwise(versions):
-            check_chain(before.version, before.mark, file, base.protocol)
+            check_chain(before.version, before.identity, file, base.protocol)
     except BrokenChainError as error:
         raise DamagedBaseError(error.message, version=base.state_version) from error
 
 
 def _counts_hold(state: StateManifest) -> bool:
-    """Whether a state's own numbers can be built on: it is one of ours, which alone say when their version was
-    committed, and its manifests bear the numbers out."""
+    """Return True if a state's own counts are reliable.
+
+    It must be a state of this library, as only these have a commit time, and its manifests must confirm the counts.
+    """
     num_entries = sum(info.num_entries for info in state.manifests)
     return state.version_timestamp is not None and state.num_files == num_entries - len(state.tombstones)

@@ -1,10 +1,11 @@
-"""When checkpoints are made: every so many commits, in the background, and whenever somebody asks.
+"""Checkpoints: automatic ones in the background, and requested ones.
 
-A checkpoint never fails or delays the commit after which it is made; what goes wrong is logged, and the next one tries
-again. A process that ends cleanly waits for those under way. After a checkpoint the log is cleaned up.
+An automatic checkpoint runs every `checkpoint.interval` commits. It never fails or delays its commit; an error is
+logged, and the next checkpoint tries again. A process that ends normally waits for running checkpoints. After a
+checkpoint the log is cleaned up.
 
-A state that must differ from the one in its place (compacted, renormalised, or whole instead of damaged) gets a version
-of its own, which is otherwise empty; others may be first there too, so that is tried several times.
+A state that must differ from the existing one (compacted, renormalised, or intact instead of damaged) gets its own,
+otherwise empty version; another writer may be first there too, so this is retried.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import IndexTablesError, ObjectNotFoundError
 from indextables.log.base import DamagedBaseError
-from indextables.log.commit import backoff
+from indextables.log.commit.operations import Empty, Operation, Renormalize, UpgradeProtocol
+from indextables.log.commit.put import backoff
+from indextables.log.commit.transaction import CommitResult, Transaction
 from indextables.log.metrics import LogMetrics
-from indextables.log.operations import Empty, Operation, Renormalize, UpgradeProtocol
-from indextables.log.pools import CHECKPOINT_CREATION, Pools
 from indextables.log.reader import LogReader
 from indextables.log.segment import Segment, refuse_gap
 from indextables.log.snapshot import Snapshot
-from indextables.log.transaction import CommitResult, Transaction
+from indextables.protocol.avro.state_manifest import StateManifest
 from indextables.protocol.doc_mapping import REGISTRY_PREFIX, canonical_references, used_references
 from indextables.protocol.features import NEW_TABLE_PROTOCOL, WRITER_VERSION
 from indextables.protocol.names import state_keys
-from indextables.protocol.state_manifest import StateManifest
-from indextables.state.clean_up import CleanedUp, Cleaner
+from indextables.runtime.pools import CHECKPOINT_CREATION, Pools
+from indextables.state.action_checkpoint_writer import write_older
+from indextables.state.cleanup.clean_up import CleanedUp, Cleaner
+from indextables.state.cleanup.verification import Verifier
 from indextables.state.compaction import is_compact
-from indextables.state.older_writer import write_older
 from indextables.state.reader import StateReader
-from indextables.state.verification import Verifier
 from indextables.state.writer import ComputeBounds, StateWriter
 from indextables.state.written import PlaceTakenError, WrittenCheckpoint
 
@@ -48,7 +49,7 @@ _SECONDS_BETWEEN_CLEAN_UPS = 600.0
 
 
 class Checkpointer:
-    """Makes the checkpoints of one table."""
+    """Writer of the checkpoints of one table."""
 
     def __init__(
         self,
@@ -73,11 +74,11 @@ class Checkpointer:
 
     @property
     def cleaner(self) -> Cleaner:
-        """Who cleans up the log, for commands that do so."""
+        """Cleaner of the log, for commands."""
         return self._cleaner
 
     def after_commit(self, result: CommitResult, config: Config) -> None:
-        """Begin a checkpoint where one is due. Returns at once."""
+        """Start a checkpoint in the background if one is due."""
         interval = config[settings.CHECKPOINT_INTERVAL]
         if not result.committed or not config[settings.CHECKPOINT_ENABLED] or result.version % interval:
             return
@@ -88,15 +89,17 @@ class Checkpointer:
                 )
 
     def wait(self) -> None:
-        """Until the checkpoint that is under way has ended, if there is one."""
+        """Wait for the running checkpoint, if there is one."""
         with self._lock:
             under_way = self._under_way
         if under_way is not None:
             under_way.result()
 
     def write(self, version: int, config: Config) -> WrittenCheckpoint:
-        """Write the checkpoint of a version, on the one before it where the format allows; of the newest version where
-        the table is raised first, or what stands in the place is damaged."""
+        """Write the checkpoint of a version, on top of the previous one if possible.
+
+        Use the newest version if the protocol is upgraded first, or the existing state is damaged.
+        """
         wanted: int | None = None if self._upgrade(config) else version
 
         def attempt() -> WrittenCheckpoint:
@@ -116,7 +119,10 @@ class Checkpointer:
         return self._several_times(attempt, config)
 
     def compact(self, config: Config) -> WrittenCheckpoint:
-        """Write a full, compacted checkpoint of the newest version; in a version of its own where another is there."""
+        """Write a compacted checkpoint of the newest version.
+
+        It gets its own version if there is another checkpoint.
+        """
         self._upgrade(config)
 
         def attempt() -> WrittenCheckpoint:
@@ -142,14 +148,14 @@ class Checkpointer:
         return written
 
     def clean_up(self, config: Config) -> CleanedUp:
-        """Delete what is no longer retained, if that is wanted."""
+        """Delete files that are not retained, if clean-up is enabled."""
         if not config[settings.CLEANUP_ENABLED]:
             return CleanedUp()
         self._cleaned_at = self._clock.monotonic()
         return self._cleaner.run(config)
 
     def _several_times(self, attempt: Callable[[], WrittenCheckpoint], config: Config) -> WrittenCheckpoint:
-        """Try as often as `state.retry` says, also where what is built upon turns out damaged."""
+        """Retry as configured by `state.retry`, also if the base is damaged."""
 
         def distrust(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome is not None else None
@@ -198,25 +204,27 @@ class Checkpointer:
     def _write_renormalised(
         self, snapshot: Snapshot, references: Mapping[str, str], config: Config
     ) -> WrittenCheckpoint:
-        """A state that names every doc mapping by its canonical hash, in a version that makes those names known."""
+        """Write a state with canonical doc mapping references, in a version that has them."""
         entries = {REGISTRY_PREFIX + new: snapshot.doc_mappings[old] for old, new in references.items()}
         self._commit(Renormalize(entries), config)
         segment, newest = self._reader.lazy_snapshot()
         written = self._write(segment, newest, config, compact=True, references=references)
-        # What is in memory names the mappings by their former references: start from the state.
+        # Cached snapshots have the former references: start again from the state.
         self._reader.forget()
         return written
 
     def _confirmed_references(self, snapshot: Snapshot, config: Config) -> dict[str, str]:
-        """The same, found again on the newest state: another process may have renormalised it, which a handle that
-        stays open does not see in the versions that it follows."""
+        """Return the references to renormalise, checked again on the newest state.
+
+        Another process may have renormalised it, which an open handle does not see in the versions that it follows.
+        """
         if not self._stale_references(snapshot, config):
             return {}
         self._reader.forget()
         return self._stale_references(self._reader.lazy_snapshot(snapshot.version)[1], config)
 
     def _stale_references(self, snapshot: Snapshot, config: Config) -> dict[str, str]:
-        """The references to be renormalised: where too many are in use, those that are not canonical."""
+        """Return the references to renormalise: if too many are used, those not canonical."""
         most = config[settings.STATE_SCHEMA_RENORMALIZE_THRESHOLD]
         registry = snapshot.doc_mappings
         if config[settings.STATE_FORMAT] != "avro" or len(registry) <= most:
@@ -225,8 +233,10 @@ class Checkpointer:
         return canonical_references(registry, used) if len(used) > most else {}
 
     def _is_taken(self, segment: Segment, snapshot: Snapshot, config: Config) -> bool:
-        """Whether a state stands at a version that is not what compacting it would give, or is all that there is of the
-        version: other engines commit so."""
+        """Return True if a state exists that differs from the compacted one.
+
+        Also if the version is only a state: other engines commit so.
+        """
         if segment.newest_file is None:
             return True
         keys = [key for key in segment.checkpoints.get(snapshot.version, ()) if key in state_keys(snapshot.version)]
@@ -238,14 +248,14 @@ class Checkpointer:
         return self._verifier.verify(snapshot.version, keys) is None
 
     def _is_sorted(self, state: StateManifest, snapshot: Snapshot) -> bool:
-        """Whether the files of a state surely stand in the order of their partitions."""
+        """Return True if the files of a state are surely sorted by partition."""
         if len(state.manifests) <= 1 or not snapshot.partition_columns:
             return True
         info = self._reader.read_version(snapshot.version).info
         return info is not None and info.operation == _COMPACT
 
     def _upgrade(self, config: Config) -> bool:
-        """Avro states need protocol 4: an older table is raised first, in a commit of its own."""
+        """Upgrade an older table to protocol 4, which Avro states need, in its own commit."""
         if config[settings.STATE_FORMAT] != "avro":
             return False
         protocol = self._reader.head()[1].protocol
@@ -266,4 +276,4 @@ class Checkpointer:
             logger.warning("no checkpoint of `%s`, the next one will try again: %s", self._reader.url, error.message)
         except Exception:
             self._metrics.checkpoint_failed()
-            logger.exception("no checkpoint of `%s`, for a reason that nobody foresaw", self._reader.url)
+            logger.exception("no checkpoint of `%s`, because of an unexpected error", self._reader.url)

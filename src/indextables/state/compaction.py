@@ -1,14 +1,15 @@
-"""When a state is written anew instead of added to, and how its files are laid out then.
+"""Decision to compact a state, and the layout of a compacted state.
 
-Files are laid out in the order of their partitions, so that a manifest holds few of them. Memory holds a few manifests
-at a time: the files are gone through twice, first for their partition values alone, and wait on local disk, each with
-those of its manifest, until all are there.
+Files are sorted by partition, so that a manifest has few partitions. Only a few manifests are in memory: the files are
+read twice, first only their partition values, to count the files of each partition, and then spilled to local disk by
+manifest until all are there.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,24 +18,27 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.arrow_values import to_array, to_scalar
 from indextables.config import Config, settings
 from indextables.errors import CheckpointWriteError
+from indextables.protocol.avro.state_manifest import StateManifest
 from indextables.protocol.file_table import FILES_SCHEMA
-from indextables.protocol.state_manifest import StateManifest
 from indextables.state.changes import Changes
 
 ReadFiles = Callable[[Sequence[str] | None], Iterator[pa.Table]]
-"""Goes through the same files in the same order each time: these columns of them, or all."""
+"""Function that reads some or all columns of the same files in the same order."""
 
-# Fewer rows at a time would leave on disk very many pieces of a row or two.
+# With fewer rows at a time, the disk would hold very many pieces of a row or two.
 _MANY_ROWS = 10_000
 _RANK = "rank"
-_SPILLED_SCHEMA = FILES_SCHEMA.append(pa.field(_RANK, pa.uint64()))
-_TEXTS = pa.dictionary(pa.int32(), pa.string())
+_SPILLED_SCHEMA = FILES_SCHEMA.append(pa.field(_RANK, pa.int64()))
 
 
 def needs_compaction(state: StateManifest, changes: Changes, config: Config) -> bool:
-    """Whether a state has gathered too many tombstones or manifests, lost too many files at once, or saw a merge."""
+    """Return True if a state must be compacted.
+
+    It has too many tombstones or manifests, lost too many files in one commit, or had a merge.
+    """
     num_entries = sum(info.num_entries for info in state.manifests)
     if num_entries and len(state.tombstones) / num_entries > config[settings.STATE_COMPACTION_TOMBSTONE_THRESHOLD]:
         return True
@@ -47,21 +51,19 @@ def needs_compaction(state: StateManifest, changes: Changes, config: Config) -> 
 
 
 def is_compact(state: StateManifest, config: Config) -> bool:
-    """Whether compacting a state would change nothing."""
+    """Return True if compaction would not change a state."""
     return not state.tombstones and len(state.manifests) <= _num_needed(state, config)
 
 
 def laid_out(read: ReadFiles, partition_types: Mapping[str, pa.DataType], size: int) -> Iterator[pa.Table]:
-    """The files in the order of their partitions, in chunks of a size. Files of one partition keep their order."""
+    """Yield the files sorted by partition, in chunks of `size`; the sort is stable."""
     if not partition_types:
         yield from _chunks(read(None), size)
         return
-    ranks = _ranks(read(["partition_values"]), partition_types)
+    places = _Places(read(["partition_values"]), partition_types)
     with _Spill(size) as spill:
-        start = 0
         for table in _chunks(read(None), max(size, _MANY_ROWS)):
-            spill.add(table, ranks.slice(start, table.num_rows))
-            start += table.num_rows
+            spill.add(*places.sort(table))
         yield from spill.chunks()
 
 
@@ -70,7 +72,10 @@ def _num_needed(state: StateManifest, config: Config) -> int:
 
 
 def _chunks(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
-    """The rows of all tables in their order, in chunks that have a size, but for the last."""
+    """Yield the rows of all tables in order, in chunks of `size`.
+
+    The last may be smaller.
+    """
     held: list[pa.Table] = []
     missing = size
     for table in tables:
@@ -85,29 +90,83 @@ def _chunks(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _ranks(tables: Iterable[pa.Table], partition_types: Mapping[str, pa.DataType]) -> pa.Array[Any]:
-    """The place of each file in the order of partitions."""
-    texts: dict[str, list[pa.Array[Any]]] = {name: [] for name in partition_types}
-    for table in tables:
-        for name, chunks in texts.items():
-            found = pc.map_lookup(table["partition_values"], pa.scalar(name), "last")
-            chunks += found.dictionary_encode().chunks
-    keys = {f"k{at}": _sort_keys(texts[name], type_) for at, (name, type_) in enumerate(partition_types.items())}
-    order = pc.sort_indices(pa.table(keys), sort_keys=[(key, "ascending") for key in keys])
-    return pc.sort_indices(order)
+class _Places:
+    """Places of files in the order of partitions.
+
+    The partitions are in memory, and not the files.
+    """
+
+    def __init__(self, tables: Iterable[pa.Table], partition_types: Mapping[str, pa.DataType]) -> None:
+        """Count the files of each partition."""
+        self._names = list(partition_types)
+        counts: dict[str | None, int] = collections.defaultdict(int)
+        texts: dict[str | None, tuple[str | None, ...]] = {}
+        for table in tables:
+            columns = self._texts(table)
+            keys = _one(_keys(columns))
+            for item in pc.value_counts(keys).to_pylist():
+                counts[item["values"]] += item["counts"]
+            new = to_array([key for key in pc.unique(keys).to_pylist() if key not in texts], pa.string())
+            rows = [column.take(pc.index_in(new, value_set=keys)).to_pylist() for column in columns]
+            texts.update(zip(new.to_pylist(), zip(*rows, strict=True), strict=True))
+        columns = [to_array(column, pa.string()) for column in zip(*texts.values(), strict=True)]
+        order = _order(columns, list(partition_types.values()))
+        self._partitions = to_array(texts.keys(), pa.string()).take(order)
+        sizes = (counts[key] for key in self._partitions.to_pylist())
+        self._next = list(itertools.accumulate(sizes, initial=0))
+
+    def sort(self, files: pa.Table) -> tuple[pa.Table, pa.Array[Any]]:
+        """Return files in the order of their places, and the places.
+
+        Call it for all files in turn.
+        """
+        partitions = _one(pc.index_in(_keys(self._texts(files)), value_set=self._partitions))
+        order = pc.sort_indices(partitions)
+        ordered = partitions.take(order)
+        runs = pc.run_end_encode(ordered)
+        start, shifts = 0, []
+        for partition, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            shifts.append(self._next[partition] - start)
+            self._next[partition] += end - start
+            start = end
+        shift = to_array(shifts, pa.int64()).take(pc.index_in(ordered, value_set=runs.values))
+        return files.take(order), pc.add(shift, to_array(range(files.num_rows), pa.int64()))
+
+    def _texts(self, files: pa.Table) -> list[Any]:
+        return [pc.map_lookup(files["partition_values"], to_scalar(name), "last") for name in self._names]
 
 
-def _sort_keys(chunks: Sequence[pa.Array[Any]], type_: pa.DataType) -> pa.ChunkedArray[Any]:
-    """Numbers in the order of the values that texts stand for."""
-    unified = pa.chunked_array(chunks, _TEXTS).unify_dictionaries()
-    if not unified.num_chunks:
-        return pa.chunked_array([], pa.uint64())
-    places = pc.sort_indices(pc.sort_indices(_typed(unified.chunk(0).dictionary, type_)))
-    return pa.chunked_array([places.take(chunk.indices) for chunk in unified.chunks])
+def _keys(columns: Sequence[Any]) -> Any:
+    """Return one text for the values of all columns, each after its length."""
+    if len(columns) == 1:
+        return columns[0]
+    parts = []
+    for column in columns:
+        length = pc.cast(pc.binary_length(column), pa.string())
+        parts.append(pc.binary_join_element_wise(length, column, to_scalar(":")))
+    return pc.binary_join_element_wise(*parts, to_scalar(","), null_handling="replace", null_replacement="-")
+
+
+def _order(columns: Sequence[pa.Array[Any]], types: Sequence[pa.DataType]) -> Any:
+    """Return the order of partitions: by typed values, then by first appearance."""
+    if not columns:
+        return to_array([], pa.uint64())
+    keys: dict[str, Any] = {}
+    for at, (column, type_) in enumerate(zip(columns, types, strict=True)):
+        values = pc.unique(column)
+        places = pc.sort_indices(pc.sort_indices(_typed(values, type_)))
+        found = places.take(pc.index_in(column, value_set=values))
+        keys[f"k{at}"] = pc.if_else(pc.is_valid(column), found, to_scalar(None, found.type))
+    table = pa.Table.from_arrays(list(keys.values()), names=list(keys))
+    return pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys])
+
+
+def _one(column: Any) -> pa.Array[Any]:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _typed(texts: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any]:
-    """The values that texts stand for; the texts themselves where one of them cannot be read."""
+    """Return the values of texts; the texts themselves if one of them is not valid."""
     try:
         return pc.cast(texts, type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -115,7 +174,7 @@ def _typed(texts: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any]:
 
 
 class _Spill(contextlib.AbstractContextManager["_Spill"]):
-    """Files on local disk by the chunk that they belong to, in a file without a name, which no crash leaves behind."""
+    """Files on local disk by chunk, in an unnamed file that no crash leaves behind."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -127,9 +186,9 @@ class _Spill(contextlib.AbstractContextManager["_Spill"]):
         self._file.close()
 
     def add(self, files: pa.Table, ranks: pa.Array[Any]) -> None:
-        """Put files aside, each in the chunk into which its rank falls."""
-        ordered = files.append_column(_SPILLED_SCHEMA.field(_RANK), ranks).take(pc.sort_indices(ranks)).combine_chunks()
-        runs = pc.run_end_encode(pc.divide(ordered[_RANK].combine_chunks(), self._size))
+        """Store files in the order of their ranks, each in the chunk of its rank."""
+        ordered = files.append_column(_SPILLED_SCHEMA.field(_RANK), ranks).combine_chunks()
+        runs = pc.run_end_encode(pc.divide(ordered[_RANK].combine_chunks(), to_scalar(self._size)))
         start = 0
         for end, chunk in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
             for batch in ordered.slice(start, end - start).to_batches():
@@ -137,7 +196,7 @@ class _Spill(contextlib.AbstractContextManager["_Spill"]):
             start = end
 
     def chunks(self) -> Iterator[pa.Table]:
-        """The chunks one after the other, each in the order of its ranks."""
+        """Yield the chunks in order, each sorted by rank."""
         for chunk in sorted(self._places):
             batches = [pa.ipc.read_record_batch(self._read(*place), _SPILLED_SCHEMA) for place in self._places[chunk]]
             table = pa.Table.from_batches(batches)

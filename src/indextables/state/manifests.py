@@ -1,6 +1,9 @@
-"""The manifests of a state as file tables: fetched side by side, verified, decoded, and kept decoded on local disk.
+"""Manifests of a state as file tables.
 
-A manifest of ours is named by its content, so what was decoded once is right for ever, for every process of the host.
+Fetched in parallel, verified, decoded, cached.
+
+A manifest of this library is named by its content, so its decoded form on local disk is valid without end, for every
+process of the host.
 """
 
 from __future__ import annotations
@@ -15,28 +18,29 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from indextables.arrow_values import to_array
 from indextables.config import Config, settings
 from indextables.errors import CheckpointCorruptionError, ObjectNotFoundError, StorageError
 from indextables.log.base import DamagedBaseError
 from indextables.log.files import Keep, rows_left
-from indextables.log.pools import Pools
+from indextables.protocol.avro.file_entry import is_our_name
+from indextables.protocol.avro.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
 from indextables.protocol.file_columns import from_wire
-from indextables.protocol.file_entry import is_our_name
-from indextables.protocol.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
-from indextables.resources import local_error, local_errors, open_file
-from indextables.scratch import scratch_directory
-from indextables.state import guarded
-from indextables.state.decoded import DecodedManifests
+from indextables.runtime.pools import Pools
+from indextables.runtime.resources import local_error, local_errors, open_file
+from indextables.runtime.scratch import scratch_directory
+from indextables.state import sandbox
+from indextables.state.manifest_cache import DecodedManifests
 from indextables.store import ObjectStore
 
 STATE_READING = "state-reading"
 _CORES = os.cpu_count() or 1
-# The decoder uses all cores by itself: more manifests at once than cores only wait for each other.
+# The decoder uses all cores itself: more parallel manifests than cores only wait for each other.
 _decoders = threading.BoundedSemaphore(_CORES)
 
 
 class _Wanted(NamedTuple):
-    """A manifest to be read: at least these columns of it."""
+    """Manifest to read, with at least these columns."""
 
     key: str
     num_entries: int
@@ -44,7 +48,7 @@ class _Wanted(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """A manifest that is being read."""
+    """Running read of a manifest."""
 
     future: concurrent.futures.Future[None]
     found: list[pa.Table]
@@ -56,7 +60,7 @@ class _Reading(NamedTuple):
 
 
 class ManifestReader:
-    """Reads the manifests of one table."""
+    """Reader of the manifests of one table."""
 
     def __init__(self, store: ObjectStore, config: Config, pools: Pools) -> None:
         self._store = store
@@ -67,19 +71,24 @@ class ManifestReader:
         self._decoded = DecodedManifests(config)
 
     def remember(self, key: str, files: pa.Table) -> None:
-        """Keep the files of a manifest that was just put: whoever reads it next is likely this process."""
+        """Keep the files of a manifest that was just put.
+
+        This process likely reads it next.
+        """
         self._decoded.remember(key, files)
 
     def check(self, info: ManifestInfo, state_version: int) -> None:
-        """Decode the bytes that stand in the store, whatever is kept of them; an error if a reader could not."""
+        """Decode the bytes in the store, ignoring caches; raise if a reader could not."""
         key = resolve_manifest_path(info.path, state_version)
         self._check_count(key, self._decode(_Wanted(key, info.num_entries, None)), info.num_entries)
 
     def tables(
         self, infos: Sequence[ManifestInfo], state_version: int, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
-        """The manifests one after the other, at least these columns of them, the next ones under way: as many as may be
-        read side by side, and no more than memory should hold."""
+        """Yield the manifests in order, with at least these columns, and read ahead.
+
+        The number of parallel reads and the entries in memory are limited.
+        """
         wanted = [_Wanted(resolve_manifest_path(info.path, state_version), info.num_entries, columns) for info in infos]
         if len(wanted) <= 1 or self._workers == 1:
             yield from map(self._read, wanted)
@@ -114,12 +123,15 @@ class ManifestReader:
     def _check_count(key: str, table: pa.Table, num_entries: int) -> None:
         if table.num_rows != num_entries:
             raise CheckpointCorruptionError(
-                f"cannot read `{key}` because it holds {table.num_rows} files, and its state announces {num_entries}",
+                f"cannot read `{key}` because it has {table.num_rows} files, and its state declares {num_entries}",
                 path=key,
             )
 
     def _cached(self, wanted: _Wanted) -> pa.Table:
-        """The manifest as it is kept; where nothing is kept for long, a few columns are decoded alone."""
+        """Return the manifest from the cache.
+
+        Decode only some columns if it is not on disk.
+        """
         if wanted.columns is not None and not self._decoded.is_on_disk:
             known = self._decoded.find(wanted.key)
             return self._decode(wanted) if known is None else known
@@ -129,10 +141,10 @@ class ManifestReader:
         key = wanted.key
         try:
             with self._on_disk(key) as path, _decoders:
-                table = guarded.read_manifest(path, key, timeout_seconds=self._timeout_seconds, columns=wanted.columns)
+                table = sandbox.read_manifest(path, key, timeout_seconds=self._timeout_seconds, columns=wanted.columns)
             return from_wire(table, self._store.location)
         except (ObjectNotFoundError, FileNotFoundError) as error:
-            raise CheckpointCorruptionError(f"cannot read `{key}` because it is not there", path=key) from error
+            raise CheckpointCorruptionError(f"cannot read `{key}` because it does not exist", path=key) from error
         except ValueError as error:
             raise CheckpointCorruptionError(f"cannot read `{key}` because {error}", path=key) from error
         except OSError as error:
@@ -142,7 +154,7 @@ class ManifestReader:
 
     @contextlib.contextmanager
     def _on_disk(self, key: str) -> Iterator[str]:
-        """A path of local disk that holds the manifest."""
+        """Yield a local path of the manifest."""
         if self._store.location.family == "file":
             path = f"{self._store.location.path}/{key}"
             if not os.path.isfile(path):  # a pipe or a device may have no end
@@ -158,11 +170,15 @@ class ManifestReader:
 
 
 class StateFiles:
-    """The live files of a state: its manifests less its tombstones."""
+    """Live files of a state: its manifests without its tombstones."""
 
     def __init__(self, state: StateManifest, manifests: ManifestReader) -> None:
         self.state = state
         self._manifests = manifests
+
+    @property
+    def num_files(self) -> int:
+        return self.state.num_files
 
     def tables(self, keep: Keep | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         infos = [
@@ -170,7 +186,7 @@ class StateFiles:
             for info in self.state.manifests
             if keep is None or keep(info.partition_bounds or {}, is_our_name(info.path))
         ]
-        dead = pa.array(self.state.tombstones, pa.string())
+        dead = to_array(self.state.tombstones, pa.string())
         try:
             for table in self._manifests.tables(infos, self.state.state_version, _with_path(columns)):
                 yield rows_left(table, dead, columns)
@@ -179,5 +195,5 @@ class StateFiles:
 
 
 def _with_path(columns: Sequence[str] | None) -> Sequence[str] | None:
-    """Tombstones go by path, whatever is asked for."""
+    """Add the column `path`, which tombstones need, to the requested columns."""
     return None if columns is None else list(dict.fromkeys(["path", *columns]))

@@ -1,7 +1,9 @@
-"""States and checkpoints as snapshots: the newest that verifies, in whatever format it was written.
+"""Reader of states and checkpoints.
 
-A state that is damaged or missing is reported and passed over; the one before it, or the versions from the start, take
-its place. What cannot be reached just now is an error, not a damage.
+The newest valid one of any format, as a snapshot.
+
+A damaged or missing state is reported and skipped; the one before it, or the versions from the start, replace it. An
+unreachable object is an error, not damage.
 """
 
 from __future__ import annotations
@@ -18,15 +20,16 @@ import msgspec
 from indextables.config import Config, settings
 from indextables.errors import CheckpointCorruptionError, CheckpointError, CorruptLogError, ObjectNotFoundError
 from indextables.log.files import LiveFiles
-from indextables.log.pools import Pools
 from indextables.log.replay import newest_definitions
 from indextables.log.segment import Checkpoints
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Metadata, Protocol
+from indextables.protocol.avro.state_manifest import StateManifest, with_relative_paths
+from indextables.protocol.checkpoint.json_checkpoint import json_checkpoint_key
+from indextables.protocol.checkpoint.last_checkpoint import LastCheckpoint, decode_last_checkpoint
+from indextables.protocol.checkpoint.parquet_checkpoint import parquet_checkpoint_key
 from indextables.protocol.doc_mapping import REGISTRY_PREFIX
 from indextables.protocol.features import LEGACY_PROTOCOL, highest
-from indextables.protocol.json_checkpoint import json_checkpoint_key
-from indextables.protocol.last_checkpoint import LastCheckpoint, decode_last_checkpoint
 from indextables.protocol.names import (
     LAST_CHECKPOINT,
     LOG_DIRECTORY,
@@ -35,13 +38,12 @@ from indextables.protocol.names import (
     state_keys,
     version_key,
 )
-from indextables.protocol.parquet_checkpoint import parquet_checkpoint_key
-from indextables.protocol.state_manifest import StateManifest, with_relative_paths
 from indextables.protocol.version_file import decode_version
-from indextables.state import guarded
-from indextables.state.formats import OLDER, Format, formats_of
+from indextables.runtime.pools import Pools
+from indextables.state import sandbox
+from indextables.state.action_checkpoints import read_older
+from indextables.state.checkpoint_formats import OLDER, Format, formats_of
 from indextables.state.manifests import ManifestReader, StateFiles
-from indextables.state.older import read_older
 from indextables.store import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ _FEW_STATES = 4
 
 
 class StateReader:
-    """Loads snapshots of one table from its states."""
+    """Reader of snapshots of one table from its states."""
 
     def __init__(self, store: ObjectStore, config: Config, pools: Pools) -> None:
         self._store = store
@@ -59,7 +61,7 @@ class StateReader:
         self._reported: set[int] = set()
 
     def load(self, candidates: Checkpoints) -> Snapshot | None:
-        """The snapshot of the newest candidate that verifies, or None where none does."""
+        """Return the snapshot of the newest valid candidate, or None."""
         for version in sorted(candidates, reverse=True):
             if (snapshot := self._load_one(version, candidates[version])) is not None:
                 return snapshot
@@ -72,24 +74,27 @@ class StateReader:
         return None
 
     def formats_at(self, version: int, keys: Sequence[str]) -> dict[Format, Sequence[str]]:
-        """The checkpoints of a version, the one to be read first; the hint is asked only where there are several."""
+        """Return the checkpoints of a version in reading order.
+
+        The hint is read only if there are several.
+        """
         found = formats_of(version, keys)
         return formats_of(version, keys, self.hint()) if len(found) > 1 else found
 
     def hinted_version(self) -> int | None:
-        """The version of the newest checkpoint as far as the hint says."""
+        """Return the version of the newest checkpoint from the hint."""
         hint = self.hint()
         return None if hint is None else hint.version
 
     def hint(self) -> LastCheckpoint | None:
-        """What `_last_checkpoint` says; None where it is missing or damaged."""
+        """Return the content of `_last_checkpoint`; None if it is missing or damaged."""
         key = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"
         try:
             return decode_last_checkpoint(self._store.get(key), key)
         except ObjectNotFoundError:
             return None
         except CheckpointCorruptionError as error:
-            logger.warning("passing over a damaged hint: %s", error.message)
+            logger.warning("ignoring a damaged hint: %s", error.message)
             return None
 
     def _read(self, version: int, kind: Format, keys: Sequence[str]) -> Snapshot | None:
@@ -99,7 +104,10 @@ class StateReader:
         return None if state is None else self.snapshot_of(state)
 
     def find_older(self, version: int, kind: Format, keys: Sequence[str]) -> Snapshot | None:
-        """A JSON or Parquet checkpoint, or None where it is gone or damaged, which is reported."""
+        """Return a JSON or Parquet checkpoint.
+
+        None, with a report, if it is gone or damaged.
+        """
         try:
             return read_older(self._store, version, kind, keys)
         except ObjectNotFoundError:
@@ -109,14 +117,16 @@ class StateReader:
             return None
 
     def _report(self, version: int, error: CheckpointError) -> None:
-        """Say once that a state is passed over."""
+        """Report once that a state is skipped."""
         if version not in self._reported:
             self._reported.add(version)
-            logger.warning("passing over the state of version %d: %s", version, error.message)
+            logger.warning("skipping the state of version %d: %s", version, error.message)
 
     def txn_id_at(self, version: int) -> str | None:
-        """The transaction that the state of a version stands for: empty where it does not say, None where no state of
-        that version verifies."""
+        """Return the transaction of the state of a version.
+
+        The result is empty if the state names no transaction, and None if no state of this version is valid.
+        """
         state = self.state_at(version)
         if state is not None:
             return state.version_txn_id or ""
@@ -126,12 +136,12 @@ class StateReader:
         return None
 
     def older_at(self, version: int, kind: Format) -> Snapshot | None:
-        """The JSON or Parquet checkpoint of a version, if there is one that verifies."""
+        """Return the JSON or Parquet checkpoint of a version, if there is a valid one."""
         keys = self.older_keys(version, kind)
         return self.find_older(version, kind, keys) if keys else None
 
     def older_keys(self, version: int, kind: Format) -> Sequence[str]:
-        """The keys under which a JSON or Parquet checkpoint of a version stands, if there is one."""
+        """Return the keys of a JSON or Parquet checkpoint of a version, if there is one."""
         if kind == "json":
             return [json_checkpoint_key(version)]
         place = parquet_checkpoint_key(version)
@@ -141,13 +151,13 @@ class StateReader:
         return formats_of(version, of_version).get(kind, ())
 
     def find_state(self, version: int, key: str) -> StateManifest | None:
-        """The state under a key, or None where it is gone or damaged, which is reported."""
+        """Return the state under a key; None, with a report, if it is gone or damaged."""
         try:
             data = self._store.get(key)
-            state = guarded.read_state_manifest(data, key, timeout_seconds=self._timeout_seconds)
+            state = sandbox.read_state_manifest(data, key, timeout_seconds=self._timeout_seconds)
             if state.state_version != version:
                 raise CheckpointCorruptionError(
-                    f"cannot read `{key}` because it stands for version {state.state_version}",
+                    f"cannot read `{key}` because it is the state of version {state.state_version}",
                     version=version,
                     path=key,
                 )
@@ -159,14 +169,14 @@ class StateReader:
         return with_relative_paths(state, self._store.location)
 
     def state_at(self, version: int) -> StateManifest | None:
-        """The Avro state of a version, if there is one that verifies."""
+        """Return the Avro state of a version, if there is a valid one."""
         for key in state_keys(version):
             if (state := self.find_state(version, key)) is not None:
                 return state
         return None
 
     def snapshot_of(self, state: StateManifest) -> Snapshot:
-        """The table as a state has it; its files are read when they are asked for."""
+        """Return the table of a state; its files are read on demand."""
         metadata, protocol = state.metadata, state.protocol
         if metadata is None or protocol is None:
             known = self._last_definitions(state)
@@ -175,7 +185,7 @@ class StateReader:
         if metadata is None:
             raise CorruptLogError(
                 f"cannot read the state of version {state.state_version} of `{self._store.location.url}` because it "
-                "names no metadata, and neither version 0 nor another version or state up to it is there with some",
+                "has no metadata, and neither version 0 nor another version or state up to it has some",
                 version=state.state_version,
             )
         return Snapshot(
@@ -190,8 +200,11 @@ class StateReader:
         )
 
     def _last_definitions(self, state: StateManifest) -> _Definitions:
-        """The last metadata and protocol at or below a state of another writer, which may hold neither: in a version
-        file, or in a state before it. Such writers copy the metadata from state to state, so few states are asked."""
+        """Return the last metadata and protocol at or below a state of another writer.
+
+        Such a state may have neither: they are in a version file, or in an earlier state. These writers copy the
+        metadata from state to state, so only a few states are read.
+        """
         found = _Definitions(state.metadata, state.protocol)
         listed = {meta.key for meta in self._store.list(LOG_DIRECTORY)}
         versions = {at for key in listed if (at := parse_version_key(key)) is not None}
@@ -216,7 +229,7 @@ class StateReader:
 
 
 class _Definitions(NamedTuple):
-    """The metadata and the protocol, as far as they are known."""
+    """Metadata and protocol, if known."""
 
     metadata: Metadata | None
     protocol: Protocol | None
@@ -235,12 +248,12 @@ def _state_version(key: str) -> int | None:
 
 
 def _protocol_of(state: StateManifest) -> Protocol:
-    """What a state says of the protocol in one number, for readers and writers alike."""
+    """Return the protocol from a state's single number, for readers and writers."""
     version = state.protocol_version
     return Protocol(min_reader_version=version, min_writer_version=version)
 
 
 def _with_registry(metadata: Metadata, state: StateManifest) -> Metadata:
-    """The metadata with the doc mappings that the state holds beside it."""
+    """Return the metadata with the doc mappings of the state."""
     entries = {REGISTRY_PREFIX + reference: mapping for reference, mapping in state.schema_registry.items()}
     return msgspec.structs.replace(metadata, configuration={**entries, **metadata.configuration})

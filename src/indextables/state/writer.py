@@ -1,8 +1,15 @@
-"""Writing states: one new manifest with what is new, the old ones by reference, removals as tombstones.
+"""Writer of states.
 
-A state is a pure function of the log up to its version, so one that is there already is adopted if it verifies and
-stands for the same transaction. It is put if absent, after everything that it names; the hint comes last. A state may
-be missing or written anew at any time: the log alone decides what the table is.
+A new manifest with new files, references to old manifests, tombstones.
+
+A state is a pure function of the log up to its version, so an existing one is adopted if it is valid and has the same
+transaction. It is put if absent, after all its manifests; the hint is last. A state may be missing or rewritten at any
+time: only the log defines the table.
+
+A new state reuses the manifests of the previous one. `ReusedManifests` checks that they exist and renews old ones:
+garbage collection deletes unreferenced manifests of some age, and may decide so while a state that refers to them again
+is being written. Manifests of half that age are therefore put again, the same bytes under the same key. Ages are by the
+store's clock: relative to the time of an object that was put just before.
 """
 
 from __future__ import annotations
@@ -18,6 +25,7 @@ import pyarrow.compute as pc
 from indextables.clock import Clock
 from indextables.config import Config, settings
 from indextables.errors import (
+    CheckpointCorruptionError,
     CheckpointWriteError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -27,21 +35,21 @@ from indextables.log.reader import LogReader
 from indextables.log.segment import Segment
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.actions import Metadata
-from indextables.protocol.doc_mapping import registry_of, replace_references, used_references
-from indextables.protocol.file_entry import encode_manifest, manifest_name
-from indextables.protocol.file_table import files_table
-from indextables.protocol.last_checkpoint import LastCheckpoint
-from indextables.protocol.names import LOG_DIRECTORY, state_keys
-from indextables.protocol.state_manifest import (
+from indextables.protocol.avro.file_entry import encode_manifest, manifest_name, verify_manifest
+from indextables.protocol.avro.state_manifest import (
     ManifestInfo,
     StateManifest,
     encode_state_manifest,
     resolve_manifest_path,
 )
+from indextables.protocol.checkpoint.last_checkpoint import LastCheckpoint
+from indextables.protocol.doc_mapping import registry_of, replace_references, used_references
+from indextables.protocol.file_table import files_table
+from indextables.protocol.names import LOG_DIRECTORY, state_keys
 from indextables.state.changes import changes_since, kept_of, sum_of_sizes
 from indextables.state.compaction import ReadFiles, laid_out, needs_compaction
+from indextables.state.path_bounds import path_bounds
 from indextables.state.reader import StateReader
-from indextables.state.reuse import MANIFESTS, ReusedManifests
 from indextables.state.written import (
     MOST_BYTES,
     WrittenCheckpoint,
@@ -52,12 +60,70 @@ from indextables.state.written import (
     refuse_damaged,
     writing,
 )
-from indextables.store import ObjectStore
+from indextables.store import ObjectMeta, ObjectStore
+
+MANIFESTS = f"{LOG_DIRECTORY}/manifests"
+
+_HALF_AN_HOUR_MS = 1_800_000
+_FEW = 3
+
+
+class ReusedManifests:
+    """Existing manifests of a state; `DamagedBaseError` if one is missing or damaged."""
+
+    def __init__(self, store: ObjectStore, state: StateManifest, config: Config) -> None:
+        self._store = store
+        self._state_version = state.state_version
+        self._oldest_ms = config[settings.STATE_GC_MIN_MANIFEST_AGE_HOURS] * _HALF_AN_HOUR_MS
+        keys = {resolve_manifest_path(info.path, state.state_version) for info in state.manifests}
+        listed = {meta.key: meta for meta in store.list(MANIFESTS) if meta.key in keys} if len(keys) > _FEW else {}
+        self._found = [listed.get(key) or self._look_at(key) for key in sorted(keys)]
+
+    def keep_young(self, just_put: str | None) -> None:
+        """Put the older manifests again.
+
+        `just_put` is a key with the current time; without one, the smallest manifest is put again, to learn the time at
+        the least cost.
+        """
+        collected = [meta for meta in self._found if meta.key.startswith(f"{MANIFESTS}/")]
+        if not collected:
+            return
+        if just_put is None:
+            just_put = min(collected, key=lambda meta: meta.size).key
+            self._put_again(just_put)
+        now_ms = self._store.head(just_put).modified_ms
+        for meta in collected:
+            if meta.key != just_put and now_ms - meta.modified_ms > self._oldest_ms:
+                self._put_again(meta.key)
+
+    def _look_at(self, key: str) -> ObjectMeta:
+        """Request a manifest by name.
+
+        A copy in a local cache proves nothing, and a listing may miss objects.
+        """
+        try:
+            return self._store.head(key)
+        except ObjectNotFoundError as error:
+            raise self._damaged(f"`{key}` is missing") from error
+
+    def _put_again(self, key: str) -> None:
+        try:
+            data = self._store.get(key)
+            verify_manifest(key, data)
+        except ObjectNotFoundError as error:
+            raise self._damaged(f"`{key}` is missing") from error
+        except CheckpointCorruptionError as error:
+            raise self._damaged(error.message) from error
+        self._store.put(key, data)
+
+    def _damaged(self, why: str) -> DamagedBaseError:
+        return DamagedBaseError(why, version=self._state_version)
+
 
 logger = logging.getLogger(__name__)
 
 ComputeBounds = Callable[[pa.Table, Metadata], dict[str, tuple[str | None, str | None]] | None]
-"""The bounds of the partition columns over some files; None where nothing is known."""
+"""Function that returns the bounds of partition columns of files; None if unknown."""
 
 
 class _PutManifest(NamedTuple):
@@ -70,14 +136,14 @@ class _PutManifest(NamedTuple):
 
 
 class _Built(NamedTuple):
-    """A state to be put, and the manifests that were put for it."""
+    """State to put, with its new manifests."""
 
     state: StateManifest
     manifests: Sequence[_PutManifest]
 
 
 class StateWriter:
-    """Writes the states of one table."""
+    """Writer of the states of one table."""
 
     def __init__(
         self, store: ObjectStore, config: Config, clock: Clock, states: StateReader, bounds: ComputeBounds
@@ -99,9 +165,9 @@ class StateWriter:
         compact: bool = False,
         references: Mapping[str, str] | None = None,
     ) -> WrittenCheckpoint:
-        """The state of a snapshot: adopted where it is there, else written on the newest one before it.
+        """Return the state of a snapshot: adopted, or written on top of the previous one.
 
-        A compacted state may name doc mappings by other `references`, which the snapshot's registry must know.
+        A compacted state may use other `references` to doc mappings, which the snapshot's registry must contain.
         """
         existing = self._states.state_at(snapshot.version)
         if existing is not None:
@@ -110,8 +176,10 @@ class StateWriter:
         return self._put(built or self._compacted(snapshot, references or {}), snapshot)
 
     def _on_base(self, reader: LogReader, segment: Segment, snapshot: Snapshot) -> _Built | None:
-        """The state with what is new since the newest one before it; None where there is none that can be built on, or
-        it must be compacted."""
+        """Build the state on top of the newest one before it.
+
+        Return None if there is no such state, or if it must be compacted.
+        """
         readable = range(segment.oldest - 1, snapshot.version)
         older = sorted((at for at in segment.checkpoints if at in readable), reverse=True)
         base = next((state for at in older if (state := self._states.state_at(at))), None)
@@ -132,7 +200,7 @@ class StateWriter:
         new = files_table(changes.added.values())
         state = msgspec.structs.replace(
             self._frame(snapshot, kept.num_files + new.num_rows, kept.total_bytes + sum_of_sizes(new)),
-            manifests=tuple(_by_log_path(info, base.state_version) for info in kept.counted(base)),
+            manifests=tuple(_by_log_path(info, base.state_version) for info in kept.manifests),
             schema_registry={**base.schema_registry, **registry_of(snapshot.metadata.configuration)},
             tombstones=tuple(sorted({*base.tombstones, *changes.tombstones(kept.dead)})),
         )
@@ -148,7 +216,7 @@ class StateWriter:
         if not snapshot.doc_mappings.keys() >= set(references.values()):
             raise CheckpointWriteError(
                 f"cannot write the state of version {snapshot.version} of `{self._store.location.url}` because its "
-                "files would refer to doc mappings that the table does not hold",
+                "files would refer to doc mappings that the table does not have",
                 version=snapshot.version,
             )
         written = self._put_manifests(lambda columns: snapshot.live_files.tables(columns=columns), snapshot, references)
@@ -178,11 +246,12 @@ class StateWriter:
     def _put_manifest(self, files: pa.Table, snapshot: Snapshot) -> _PutManifest:
         data = encode_manifest(files, codec=self._codec, level=self._level)
         name = manifest_name(data)
-        # Put again where it is there already: its age protects it from garbage collection.
+        # Put it again even if it exists: its age protects it from garbage collection.
         with writing(self._store, snapshot.version):
             self._store.put(f"{MANIFESTS}/{name}", data)
         self._states.manifests.remember(f"{MANIFESTS}/{name}", files)
         versions = pc.min_max(files["added_at_version"]).as_py()
+        references = frozenset(used_references([files]))
         info = ManifestInfo(
             path=f"manifests/{name}",
             num_entries=files.num_rows,
@@ -190,12 +259,14 @@ class StateWriter:
             max_added_at_version=versions["max"],
             partition_bounds=self._bounds(files, snapshot.metadata) if snapshot.partition_columns else None,
             live_entry_count=files.num_rows,
+            path_bounds=path_bounds(files["path"]),
+            doc_mapping_refs=tuple(sorted(references)),
+            run=snapshot.version,
         )
-        references = frozenset(used_references([files]))
         return _PutManifest(f"{MANIFESTS}/{name}", info, len(data), files.nbytes, sum_of_sizes(files), references)
 
     def _frame(self, snapshot: Snapshot, num_files: int, total_bytes: int) -> StateManifest:
-        """The state without its manifests."""
+        """Return the state without its manifests."""
         return StateManifest(
             state_version=snapshot.version,
             created_at=self._clock.now_ms(),
@@ -232,7 +303,7 @@ class StateWriter:
         return WrittenCheckpoint(hint, is_new=False, state=state)
 
     def _existing(self, version: int, refusal: ObjectExistsError) -> StateManifest:
-        """The state that stands where another was to be put."""
+        """Return the existing state at a taken key."""
         found = self._states.state_at(version)
         if found is not None:
             return found
@@ -240,8 +311,8 @@ class StateWriter:
             self._store.head(state_keys(version)[0])
         except ObjectNotFoundError:
             raise CheckpointWriteError(
-                f"cannot write the state of version {version} of `{self._store.location.url}` because the store says "
-                "that it is there, and it is not",
+                f"cannot write the state of version {version} of `{self._store.location.url}` because the store "
+                "reports that it exists, but it does not",
                 version=version,
                 path=state_keys(version)[0],
             ) from refusal
@@ -249,7 +320,7 @@ class StateWriter:
 
 
 def hint_of(state: StateManifest) -> LastCheckpoint:
-    """What `_last_checkpoint` says of a state."""
+    """Return the content of `_last_checkpoint` for a state."""
     return LastCheckpoint(
         version=state.state_version,
         size=state.num_files,
@@ -262,6 +333,6 @@ def hint_of(state: StateManifest) -> LastCheckpoint:
 
 
 def _by_log_path(info: ManifestInfo, state_version: int) -> ManifestInfo:
-    """The manifest by its path from the log, which means the same in every state."""
+    """Return the manifest with its path from the log, which is valid in every state."""
     path = resolve_manifest_path(info.path, state_version).removeprefix(f"{LOG_DIRECTORY}/")
     return msgspec.structs.replace(info, path=path)

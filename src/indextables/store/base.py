@@ -1,9 +1,9 @@
-"""The store protocol: the few verbs that the rest of the library needs of an object store.
+"""Protocol of all stores: the few operations that the library needs.
 
-A store is rooted at one place; keys are relative to it and literal. Every verb raises `StorageError` or one of its
-kinds, and nothing else. `put_if_absent` is the only verb that decides races: it creates the whole object, or raises
-`ObjectExistsError` and changes nothing. Any *other* error of a put leaves open whether it was applied. A client that
-repeats requests may meet its own first try: commits create `once`, and settle what is open by themselves.
+A store has one root; keys are relative to it and literal. Every operation raises only `StorageError` and its
+subclasses. Only `put_if_absent` decides races: it creates the whole object, or raises `ObjectExistsError` and changes
+nothing. After any *other* error of a put, it is unknown whether the put was applied. A client that retries requests may
+find the object of its own first request: commits create with `once`, and resolve unknown outcomes themselves.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from indextables.errors import StorageError
-from indextables.store.url import Location
+from indextables.location import Location
 
 MAX_SEGMENT_BYTES = 255
 MAX_OBJECT_BYTES = 2**63 - 1
-# Control characters, and halves of characters, which no text encoding can write.
+# Control characters, and lone surrogates, which no text encoding can write.
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class ObjectMeta(NamedTuple):
-    """What a store knows of an object without reading it. The e-tag changes whenever the content may have changed.
+    """Facts of an object that a store knows without reading it.
 
-    `head` and `list` give the same e-tag, but some services cut the time to seconds in one of them.
+    The e-tag changes whenever the content may have changed. `head` and `list` return the same e-tag, but in one of them
+    some services round the time to seconds.
     """
 
     key: str
@@ -39,17 +40,17 @@ class ObjectStore(Protocol):
 
     @property
     def location(self) -> Location:
-        """Where this store is rooted."""
+        """Root of this store."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether a call crosses a network, so that calls are worth making side by side."""
+        """True if a call crosses a network, so that parallel calls pay off."""
 
     def put_if_absent(self, key: str, data: bytes, *, once: bool = False) -> None:
         """Create the object durably and whole, or raise `ObjectExistsError`.
 
-        `once`: in one request, which is not repeated where its answer is lost. Otherwise an answer may be that of a
-        repetition, long after the first try was applied.
+        With `once`, send one request, and do not repeat it if its response is lost. Otherwise a response may belong to
+        a retry, long after the first request was applied.
         """
 
     def put(self, key: str, data: bytes) -> None:
@@ -59,32 +60,41 @@ class ObjectStore(Protocol):
         """Upload a local file of any size, durably and whole."""
 
     def get(self, key: str, *, e_tag: str | None = None) -> bytes:
-        """The object's bytes; `ObjectNotFoundError` where there is none, or none with the e-tag that is asked for."""
+        """Return the bytes.
+
+        Raise `ObjectNotFoundError` if no object has the key and e-tag.
+        """
+
+    def get_object(self, key: str) -> tuple[bytes, ObjectMeta]:
+        """Return the bytes and the facts of one and the same object."""
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """The bytes from `start` up to, not including, `end`; an error where the object ends before.
+        """Return the bytes from `start` (inclusive) to `end` (exclusive).
 
-        An empty range is empty bytes, and asks nothing of the store.
+        Raise an error if the object ends before `end`. An empty range returns empty bytes without a request.
         """
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several ranges of one object, near ones fetched together."""
+        """Return several ranges of one object; fetch near ranges together."""
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectMeta]:
-        """The objects below the directory `prefix` whose keys sort after `after`, in the order of their keys."""
+        """Yield the objects below the directory `prefix` with keys after `after`, sorted."""
 
     def pages(self, prefix: str = "") -> Iterator[Sequence[ObjectMeta]]:
-        """The objects below the directory `prefix`, page by page and in no order, so that millions of them never stand
-        in memory at once. Those that come or go meanwhile may be among them or not."""
+        """Yield the objects below the directory `prefix` in pages, unsorted.
+
+        Millions of objects are never in memory together. Objects that are created or deleted during the listing may be
+        missing or present.
+        """
 
     def head(self, key: str) -> ObjectMeta:
-        """The object's facts; `ObjectNotFoundError` where there is none."""
+        """Return the facts of the object, or raise `ObjectNotFoundError`."""
 
     def delete(self, key: str, *, with_directory: bool = False) -> None:
-        """Delete the object. Deleting what is not there is no error.
+        """Delete the object; succeed if it does not exist.
 
-        `with_directory`: where objects stand in directories, also the one that this leaves empty. Only for places in
-        which nothing is put twice: whoever puts something there at the same time may lose it to a power cut.
+        With `with_directory`, also remove a directory that becomes empty, in stores with directories. Use it only for
+        directories that never receive a second put: a concurrent put into the directory may be lost on a power cut.
         """
 
     def delete_many(self, keys: Iterable[str]) -> None:
@@ -92,7 +102,7 @@ class ObjectStore(Protocol):
 
 
 def check_key(key: str) -> str:
-    """The key, if every store can hold it under this very name."""
+    """Return the key if every store can hold it unchanged; refuse any other key."""
     segments = key.split("/")
     if any(segment in ("", ".", "..") for segment in segments) or _UNFIT.search(key):
         raise StorageError(
@@ -108,10 +118,10 @@ def check_key(key: str) -> str:
 def check_range(key: str, start: int, end: int) -> None:
     """Refuse a range that no object can have."""
     if not 0 <= start <= end <= MAX_OBJECT_BYTES:
-        raise StorageError(f"cannot read `{key}` from byte {start} to byte {end} because that is no range")
+        raise StorageError(f"cannot read `{key}` from byte {start} to byte {end} because that is not a valid range")
 
 
 def check_source(path: str) -> None:
-    """Refuse to upload what is no file."""
+    """Refuse to upload a path that is not a file."""
     if not os.path.isfile(path):
         raise StorageError(f"cannot upload `{path}` because there is no such file")

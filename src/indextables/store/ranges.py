@@ -1,4 +1,4 @@
-"""Byte ranges of one object: near ones are fetched together, and each is cut out again."""
+"""Byte ranges of one object: near ranges are fetched together and cut apart."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from indextables.errors import StorageError
+from indextables.runtime.tally import note
 from indextables.store.base import check_range
 
 _NEAR_BYTES = 1 << 20
@@ -14,18 +15,22 @@ Spans = Sequence[tuple[int, int]]
 
 
 def read_together(key: str, ranges: Spans, read: Callable[[Spans], Sequence[Any]]) -> list[bytes]:
-    """Some ranges of an object, by one read of the spans that hold them, which gives buffers."""
+    """Return ranges of an object from one read of merged spans.
+
+    `read` returns buffers.
+    """
     for start, end in ranges:
         check_range(key, start, end)
     spans = _merged([(start, end) for start, end in ranges if start < end])
     if not spans:
         return [b"" for _ in ranges]
     starts, parts = [start for start, _ in spans], [memoryview(part) for part in read(spans)]
+    note(requests=len(spans), bytes=sum(map(len, parts)))
     return [_cut(key, starts, parts, start, end) for start, end in ranges]
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-    """The ranges in order, and those that overlap or lie close together as one."""
+    """Sort the ranges, and merge ranges that overlap or are close together."""
     spans: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if spans and start - spans[-1][1] <= _NEAR_BYTES:
@@ -36,7 +41,7 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
 
 
 def _cut(key: str, starts: Sequence[int], parts: Sequence[memoryview], start: int, end: int) -> bytes:
-    """One range out of the span that holds it."""
+    """Cut one range out of its span."""
     if start == end:
         return b""
     at = bisect.bisect_right(starts, start) - 1

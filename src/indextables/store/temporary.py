@@ -1,6 +1,6 @@
-"""Hidden files: what a put writes on stores where an object gets its name in a second step.
+"""Hidden temporary files, for stores that name an object in a second step.
 
-Those that a killed writer leaves behind are never listed. Whoever puts something beside them a day later deletes them.
+Files of a killed writer are never listed. A later put into the same directory deletes them after a day.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MOST_DIRECTORIES = 10_000
 
 
 def temporary_path(directory: str, clock: Clock) -> str:
-    """Where a put into a directory writes first."""
+    """Return the path of a new temporary file in a directory."""
     return f"{directory}/{_PREFIX}{clock.uuid()}{_SUFFIX}"
 
 
@@ -23,17 +23,20 @@ def is_temporary(name: str) -> bool:
 
 
 def is_after_temporary(name: str) -> bool:
-    """Whether no temporary file comes behind this name in a listing that is in order."""
+    """Return True if no temporary file follows this name in a sorted listing."""
     return name.isascii() and name[: len(_PREFIX)] > _PREFIX
 
 
 def is_stale(modified_ms: int, now_ms: int) -> bool:
-    """Whether a temporary file is so old that its writer is gone. Both times are told by the store."""
+    """Return True if a temporary file is a day old by the store's clock.
+
+    Its writer is then gone.
+    """
     return modified_ms < now_ms - _STALE_MS
 
 
 class Once:
-    """Directories that were seen, as far as they are remembered."""
+    """Bounded set of directories; it may forget its members."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()

@@ -15,9 +15,9 @@ UNREADABLE = {
     # text: (column of the caret, part of the reason)
     "a AND": (3, "nothing behind `AND`"),
     "a OR )": (3, "nothing behind `OR`"),
-    "AND a": (1, "`AND` stands where a word belongs"),
-    "a AND OR b": (7, "`OR` stands where a word belongs"),
-    "a NOT": (6, "it ends where a word belongs"),
+    "AND a": (1, "`AND` is found where a word is expected"),
+    "a AND OR b": (7, "`OR` is found where a word is expected"),
+    "a NOT": (6, "it ends where a word is expected"),
     "(a": (1, "`(` is not closed"),
     "a AND (b (c)": (7, "`(` is not closed"),
     "a)": (2, "`)` is not understood"),
@@ -32,9 +32,9 @@ UNREADABLE = {
     '"a"."b"': (1, "a quote touches a word"),
     "/a": (1, "a regular expression is not closed"),
     "/var/log": (6, "touches"),
-    "a\\": (2, "a backslash stands at the end"),
-    ":a": (1, "`:` stands without a field"),
-    "f :a": (3, "`:` stands without a field"),
+    "a\\": (2, "a backslash is at the end"),
+    ":a": (1, "`:` has no field"),
+    "f :a": (3, "`:` has no field"),
     "f:": (1, "no value behind `f:`"),
     "f:)": (3, "`)` is not understood"),
     "f..g:a": (1, "a part of the field's name is missing"),
@@ -44,7 +44,7 @@ UNREADABLE = {
     "- a": (1, "does not touch"),
     "a -": (3, "does not touch"),
     "+-a": (2, "followed by another sign"),
-    "a -b AND c": (3, "stands in an `AND` that is one clause of a list"),
+    "a -b AND c": (3, "is in an `AND` that is one clause of a list"),
     "[1 TO 2]": (1, "a range has no field"),
     ">5": (1, "a range has no field"),
     "f:>": (4, "`>` is not followed by a value"),
@@ -63,7 +63,7 @@ UNREADABLE = {
     "a~0.5": (2, "a number of edits from 0 to 2"),
     "a ~1": (3, "`~` does not touch"),
     "~1": (1, "`~` does not touch"),
-    "a*~1": (3, "`~` stands behind a wildcard"),
+    "a*~1": (3, "`~` is behind a wildcard"),
     '"a b"~': (6, "a number of places"),
     '"a b"~x': (6, "a number of places"),
     "a^": (2, "`^` is not between"),
@@ -176,6 +176,7 @@ PIECES = [
 ]
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("before", ["", "f:", "f:IN [", '"', "/"])
 @pytest.mark.parametrize("piece", PIECES)
 def test_hostile_texts_take_time_in_proportion_to_their_length(piece, before) -> None:

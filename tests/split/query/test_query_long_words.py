@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.config import Config
-from indextables.split.index_cache import IndexCache
+from indextables.split.index.index_cache import IndexCache
 from indextables.split.query import parse_query
 from indextables.split.query import tree as t
-from indextables.split.searcher import SplitSearcher
+from indextables.split.search.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
 from indextables.split.writer import SplitWriter
 from indextables.store import open_store

@@ -1,7 +1,7 @@
-"""The query language: text to a tree of frozen values, and the tree to a query of the index.
+"""The query language: from text to a tree, and from a tree to an index query.
 
-`parse_query` reads the text; `compile_query` resolves names and values against a table's fields and builds the query
-object. What every operator means is in docs/query-language.md.
+`parse_query` parses the text; `compile_query` resolves names and values against a table's fields and builds the query
+object. docs/query-language.md defines every operator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a query has to know of a table's fields."""
+"""Interface of a table's fields for queries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Protocol
 
-from indextables.split.fields import Kind
+from indextables.split.index.fields import Kind
 
 Literal = int | float | str | bool | bytes | None
 
@@ -16,14 +16,14 @@ NUMBERS = frozenset({INT, UINT, FLOAT})
 
 
 class Field(Protocol):
-    """A column as the index holds it."""
+    """A column in the index."""
 
     @property
     def column(self) -> str: ...
 
     @property
     def name(self) -> str:
-        """Its name inside the index."""
+        """Name inside the index."""
         ...
 
     @property
@@ -39,7 +39,7 @@ class Field(Protocol):
 
     @property
     def record(self) -> str:
-        """What is kept of a word: `basic`, `freq` or `position`. Only the last can do phrases."""
+        """Recorded facts of a word: `basic`, `freq` or `position`; phrases need the last."""
         ...
 
     @property
@@ -47,45 +47,48 @@ class Field(Protocol):
 
 
 class Catalog(Protocol):
-    """The fields of a table, and how text becomes what their index holds."""
+    """The fields of a table, and the conversion of text to their index form."""
 
     @property
     def fields(self) -> Sequence[Field]: ...
 
     @property
     def longest_name(self) -> int:
-        """Characters of the longest name of a column, in lower case."""
+        """Length of the longest column name, in lower case."""
         ...
 
     def find(self, column: str) -> Field | None: ...
 
     def nan_field(self, column: str) -> Field | None:
-        """The field that says where a column of floats is NaN; None where the index holds no such row."""
+        """Return the field that marks NaN in a float column; None if no row has NaN."""
         ...
 
     def text_fields(self) -> Sequence[Field]:
-        """The fields that are searched when a query names none."""
+        """Return the fields to search if a query names none."""
         ...
 
     def tokens(self, column: str, text: str) -> list[str]:
-        """The words that the index would hold of a text in a column."""
+        """Return the words that the index would hold for a text in a column."""
         ...
 
     def placed_tokens(self, column: str, text: str) -> list[tuple[int, str]]:
-        """The same words with their places in the text, at which words that are too long for the index count too."""
+        """Return the words with their positions; words too long for the index count too."""
         ...
 
     def parse_literal(self, column: str, text: str) -> Literal:
-        """A value of a column as the index holds it. `ValueError` says what was expected."""
+        """Convert a literal to index form; a `ValueError` names the expected form."""
         ...
 
     def parse_span(self, column: str, text: str) -> tuple[Literal, Literal] | None:
-        """The least and the greatest value that a text means; None where it means one. `ValueError` as above."""
+        """Return the range of values that a text covers, or None for a single value.
+
+        Raises `ValueError` like `parse_literal`.
+        """
         ...
 
 
 def resolve(catalog: Catalog, path: tuple[str, ...]) -> tuple[Field, tuple[str, ...]] | None:
-    """The field that a name means, and the path inside its JSON. The longest name of a column wins."""
+    """Return the field of a name, and the path inside its JSON; the longest name wins."""
     for end in range(_most_parts(path, catalog.longest_name), 0, -1):
         field = catalog.find(".".join(path[:end]))
         if field is not None and (end == len(path) or field.kind == JSON):
@@ -94,7 +97,7 @@ def resolve(catalog: Catalog, path: tuple[str, ...]) -> tuple[Field, tuple[str, 
 
 
 def _most_parts(path: tuple[str, ...], longest_name: int) -> int:
-    """How many parts of a path a name of so many characters can have at most."""
+    """Return how many parts of a path fit into `longest_name` characters."""
     length = -1
     for number, part in enumerate(path):
         length += len(part) + 1
@@ -104,7 +107,7 @@ def _most_parts(path: tuple[str, ...], longest_name: int) -> int:
 
 
 def suggest(catalog: Catalog, path: tuple[str, ...]) -> str:
-    """A hint for a name that no field has."""
+    """Return a hint for an unknown field name."""
     columns = [field.column for field in catalog.fields]
     close = difflib.get_close_matches(".".join(path)[:100], columns, n=1)
     if close:

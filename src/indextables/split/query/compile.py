@@ -1,4 +1,7 @@
-"""A query's tree to a query object of Tantivy, for one table's fields. Tantivy's own query parser is never used."""
+"""Compile a query's tree to a Tantivy query for one table's fields.
+
+Tantivy's own query parser is never used.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ import tantivy
 from indextables.errors import QueryError
 from indextables.predicate.source import show_place
 from indextables.split.query.catalog import JSON, STRING, TEXT, Catalog, Field, resolve, suggest
+from indextables.split.query.holds import query_of
 from indextables.split.query.json_leaves import JsonLeaves
 from indextables.split.query.text_leaves import TextLeaves
-from indextables.split.query.tree import All, And, Boost, Leaf, Node, Not, Or, Prefer
+from indextables.split.query.tree import All, And, Boost, Holds, Leaf, Node, Not, Or, Prefer
 from indextables.split.query.value_leaves import ValueLeaves
 from indextables.split.query.values import Unsupported
 
@@ -21,7 +25,7 @@ _MUST, _SHOULD, _MUST_NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Oc
 
 
 def compile_query(tree: Node, catalog: Catalog, schema: tantivy.Schema, *, text: str = "") -> tantivy.Query:
-    """What Tantivy is to run for `tree`, or a `QueryError` that shows the place in the query's `text`."""
+    """Compile `tree`, or raise a `QueryError` that shows the position in `text`."""
     return _Compiler(catalog, schema, text).compile(tree)
 
 
@@ -48,7 +52,7 @@ class _Compiler:
         return self._leaf(node)
 
     def _both(self, parts: Iterable[Node]) -> tantivy.Query:
-        """All of the parts. Negations alone would find nothing, so they are taken from all rows."""
+        """Join parts by AND; negations alone would find nothing, so add all rows."""
         must = [self.compile(part) for part in parts if not isinstance(part, Not)]
         must_not = [self.compile(part.part) for part in parts if isinstance(part, Not)]
         clauses = [(_MUST, query) for query in must or [tantivy.Query.all_query()]]
@@ -65,6 +69,8 @@ class _Compiler:
         if found is None:
             reason = f"there is no field `{'.'.join(leaf.path)[:100]}`"
             self._fail(leaf.path_place, reason, suggest(self._catalog, leaf.path))
+        if isinstance(leaf, Holds):
+            return query_of(leaf.test, found[0], self._schema)
         return self._on_field(leaf, *found)
 
     def _on_field(self, leaf: Leaf, field: Field, inside: tuple[str, ...]) -> tantivy.Query:

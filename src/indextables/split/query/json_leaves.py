@@ -1,10 +1,11 @@
-r"""Leaves on a path inside JSON.
+r"""Compile leaves on a path inside JSON.
 
-A value that is no object stands under `$`, and a path goes through lists: in a column of lists the path of a query is
-looked for under `$`, and in a column of JSON texts, where a row may hold an object or a list of them, in both places.
+A value that is not an object is indexed under `$`, and a path passes through lists. In a column of lists the path of a
+query is searched under `$`. In a column of JSON texts, where a row may hold an object or a list of objects, both places
+are searched.
 
-A word of JSON stands in the index behind its path: the keys joined by U+0001, then U+0000, `s` for text, and the word.
-Patterns are run over that, since the library takes no path with a pattern.
+In the index a word of JSON follows its path: the keys joined by U+0001, then U+0000, `s` for text, and the word.
+Patterns run over this form, since the library takes no path with a pattern.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 
 import tantivy
 
-from indextables.split.literals import JSON_ROOT
+from indextables.split.index.literals import JSON_ROOT
 from indextables.split.query import patterns
 from indextables.split.query.catalog import Catalog, Field
 from indextables.split.query.text_leaves import check_word, fuzzy, normal, pattern_of, words
@@ -24,7 +25,7 @@ from indextables.split.query.values import Unsupported, any_of, check_length, re
 
 _SEPARATOR = "\x01"
 _MAX_PATH_BYTES = 4_000
-"""Every word of a query carries its path to the library."""
+"""Longest path: every word of a query carries its path to the library."""
 _OBJECTS = ("struct", "map")
 _LIST = re.compile(r"(?:large_|fixed_size_)?list(?:_view)?<.*?: ")
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
@@ -42,7 +43,7 @@ class JsonLeaves:
         self._places = self._all_places()
 
     def _all_places(self) -> list[tuple[str, ...]]:
-        """The paths in the index at which a value of the query's path may stand."""
+        """Return the index paths that may hold a value of the query's path."""
         below_root = (JSON_ROOT, *self._inside)
         if not self._inside or self._item_type != self._field.type:
             return [below_root]
@@ -78,7 +79,7 @@ class JsonLeaves:
         return any_of(tantivy.Query.exists_query(name, json_subpaths=True) for name in names)
 
     def _values(self, text: str) -> Iterator[tantivy.Query]:
-        """A bare word may be text, a number or a boolean."""
+        """Yield queries for a bare word, which may be text, a number or a boolean."""
         yield self._text(text)
         if text in {"true", "false"}:
             yield self._term(text == "true")
@@ -97,7 +98,7 @@ class JsonLeaves:
         return any_of(tantivy.Query.term_query(self._schema, name, value) for name in self._names())
 
     def _pattern(self, pattern: str) -> tantivy.Query:
-        # Alone first: behind the path, parentheses that do not match could come to match.
+        # First alone: behind the path, unbalanced parentheses could become balanced.
         regex_query(self._schema, self._field.name, pattern)
         paths = [patterns.escape(_SEPARATOR.join(keys) + chr(0)) for keys in self._places]
         return any_of(regex_query(self._schema, self._field.name, f"{path}s(?:{pattern})") for path in paths)
@@ -115,14 +116,16 @@ def _check_path(field: Field, inside: tuple[str, ...]) -> None:
 
 
 def _item_type(type_: str) -> str:
-    """The type of what stands in lists, and in lists of lists; of anything else the type itself."""
+    """Return the innermost item type of a list; any other type unchanged."""
     while (match := _LIST.match(type_)) is not None:
         type_ = type_[match.end() :]
     return type_
 
 
 def _joined(name: str, keys: tuple[str, ...]) -> str:
-    """A path as the library takes it. At every dot it looks for a field again, so the keys are joined as the index has
-    them."""
+    """Return a path in the library's syntax.
+
+    The library looks for a field again at every dot, so the keys are joined like in the index.
+    """
     escaped = (key.replace("\\", "\\\\").replace(".", "\\.") for key in keys)
     return f"{name}.{_SEPARATOR.join(escaped)}"

@@ -1,4 +1,4 @@
-"""Whether a split can hold what a query asks for, from the terms that it may hold; never no where the answer is yes."""
+"""Decide from a split's terms whether it can match a query; never a false no."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from indextables.split.query.catalog import STRING, TEXT, Catalog, Field, resolv
 from indextables.split.query.tree import And, Boost, InSet, Leaf, Node, Or, Phrase, Prefer, Term
 
 MayContain = Callable[[str, str], bool]
-"""Whether a field of the index, by its name there, may hold a term."""
+"""Returns whether a field, by its name in the index, may hold a term."""
 
 
 def may_match(tree: Node, catalog: Catalog, may_contain: MayContain) -> bool:
-    """Whether the terms that a query needs may be there. What is not about whole words is taken to be."""
+    """Return whether the required terms may exist; leaves on other things always may."""
     if isinstance(tree, And):
         return all(may_match(part, catalog, may_contain) for part in tree.parts)
     if isinstance(tree, Or):
@@ -27,7 +27,7 @@ def may_match(tree: Node, catalog: Catalog, may_contain: MayContain) -> bool:
 
 
 def _fields(leaf: Leaf, catalog: Catalog) -> list[Field | None]:
-    """The fields that a leaf is about; None stands for one that is not known."""
+    """Return the fields of a leaf; None represents an unknown field."""
     if leaf.path is None:
         return [*catalog.text_fields()] or [None]
     found = resolve(catalog, leaf.path)

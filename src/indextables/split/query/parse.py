@@ -1,7 +1,9 @@
-"""The text of a query to its tree. docs/query-language.md says what every operator means.
+"""Parse the text of a query to its tree.
 
-Whatever the text, the answer is a tree or a `QueryError` that shows the place, in time proportional to its length: the
-text is limited in length and nesting, and read from left to right once.
+docs/query-language.md defines the operators.
+
+Every text yields a tree or a `QueryError` that shows the position, in time proportional to its length: length and
+nesting are limited, and the text is read once from left to right.
 """
 
 from __future__ import annotations
@@ -46,8 +48,10 @@ _QUOTE_IT = 'quote it to search for the word: `"..."`'
 
 
 def parse_query(text: str, within: Path = None) -> Node:
-    """The tree that `text` spells, or a `QueryError` that shows where it goes wrong. `within` is the field that is
-    meant where none is named."""
+    """Parse `text` to a tree, or raise a `QueryError` that shows the position.
+
+    `within` is the field to search if none is named.
+    """
     if not isinstance(text, str):
         raise QueryError(f"cannot read a query from a `{type(text).__name__}`: give text")
     return _parse(text, within)
@@ -60,9 +64,9 @@ def _parse(text: str, within: Path) -> Node:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Clause:
-    """An item of a list: operands joined by AND, with the sign before it, and how it is joined to the one before.
+    """An item of a list: operands joined by AND, its sign, and how it is joined.
 
-    The sign of a single operand is not applied to the node yet: `+`, `-`, `!` for NOT, or nothing.
+    The sign of a single operand is not yet applied to the node: `+`, `-`, `!` for NOT, or empty.
     """
 
     node: Node
@@ -91,7 +95,7 @@ class _Parser:
         return found
 
     def _list(self, path: Path) -> Node:
-        """Clauses side by side or joined by OR, up to a `)` or the end."""
+        """Parse clauses side by side or joined by OR, up to a `)` or the end."""
         clauses = [self._clause(path, after_or=False)]
         while not self._at_close():
             after_or = self._take("OR", "||")
@@ -101,14 +105,14 @@ class _Parser:
         return self._join(clauses)
 
     def _join(self, clauses: list[_Clause]) -> Node:
-        """What a list means: with `+`, those and not the rest; never those with `-`."""
+        """Join the clauses of a list: `+` ones are required, `-` ones are excluded."""
         required: list[Node] = []
         excluded: list[Node] = []
         plain: list[Node] = []
         for number, clause in enumerate(clauses):
             beside_or = clause.after_or or (number + 1 < len(clauses) and clauses[number + 1].after_or)
             if clause.is_chain and clause.sign:
-                reason = f"`{clause.sign}` stands in an `AND` that is one clause of a list"
+                reason = f"`{clause.sign}` is in an `AND` that is one clause of a list"
                 self._fail(clause.token, reason, "put the `AND` in parentheses, or write `NOT`")
             if clause.sign == "+":
                 required.append(clause.node)
@@ -124,7 +128,7 @@ class _Parser:
         return both([*found, *excluded])
 
     def _clause(self, path: Path, *, after_or: bool) -> _Clause:
-        """Operands joined by AND. There, `-` before one of them is NOT, and `+` is nothing."""
+        """Parse operands joined by AND; `-` before an operand is NOT, `+` is ignored."""
         token = self._peek()
         sign, node = self._signed(path)
         if not self._take("AND", "&&"):
@@ -139,16 +143,14 @@ class _Parser:
                 return _Clause(both(parts), signs, after_or, token, is_chain=True)
 
     def _signed(self, path: Path) -> tuple[str, Node]:
-        """An operand and the sign before it."""
+        """Parse an operand with the sign before it."""
         token = self._peek()
         if not token.is_symbol("+", "-"):
             return self._negated(path)
         self._advance()
         following = self._peek()
         if following.kind == "end" or following.spaced:
-            self._fail(
-                token, f"`{token.text}` does not touch what it stands before", f"write `\\{token.text}` for text"
-            )
+            self._fail(token, f"`{token.text}` does not touch the text behind it", f"write `\\{token.text}` for text")
         if following.is_symbol("+", "-", "!"):
             self._fail(following, f"`{token.text}` is followed by another sign")
         return token.text, self._boosted(path)
@@ -175,7 +177,7 @@ class _Parser:
         before = self._tokens[self._next - 2] if self._next > 1 else token
         starts = token.kind in _OPERANDS or token.is_symbol("(")
         if starts and not token.spaced and before.kind in _OPERANDS | {"slop", "boost"}:
-            self._fail(token, f"`{token.text[:60]}` touches what is before it", "put a blank between them")
+            self._fail(token, f"`{token.text[:60]}` touches the text before it", "put a blank between them")
         if token.kind == "field":
             return self._field(token)
         return self._value(token, path)
@@ -211,7 +213,7 @@ class _Parser:
         if token.kind != "word":
             self._refuse(token)
         if token.text in {"AND", "OR", "NOT"}:
-            self._fail(token, f"`{token.text}` stands where a word belongs", _QUOTE_IT)
+            self._fail(token, f"`{token.text}` is found where a word is expected", _QUOTE_IT)
         return self._word(token, path)
 
     def _group(self, opening: Token, path: Path) -> Node:
@@ -263,7 +265,7 @@ class _Parser:
 
     def _refuse_slop(self, what: str) -> None:
         if self._peek().kind == "slop":
-            self._fail(self._peek(), f"`~` stands behind {what}")
+            self._fail(self._peek(), f"`~` is behind {what}")
 
     def _range(self, opening: Token, path: Path) -> Node:
         self._need_field(opening, path)
@@ -322,7 +324,7 @@ class _Parser:
         return True
 
     def _at(self, path: Path, token: Token) -> dict[str, Any]:
-        """Where a leaf looks, and where it stands."""
+        """Return the field of a leaf and its position in the text."""
         return {"path": path, "place": token.start, "path_place": self._path_place}
 
     def _at_close(self) -> bool:
@@ -338,7 +340,7 @@ class _Parser:
 
     def _refuse(self, token: Token) -> NoReturn:
         if token.kind == "end":
-            self._fail(token, "it ends where a word belongs")
+            self._fail(token, "it ends where a word is expected")
         if token.kind in {"slop", "boost"}:
             sign = "~" if token.kind == "slop" else "^"
             self._fail(token, f"`{sign}` does not touch a word before it", f"write `\\{sign}` for text")

@@ -1,4 +1,7 @@
-"""Regular expressions over the words of an index, in the syntax of Tantivy: whole words, and `.` is any character."""
+"""Regular expressions over whole words of an index, in Tantivy's syntax.
+
+`.` is any character.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _CHARACTERS = 8
 
 
 def escape(text: str) -> str:
-    """An expression for exactly this text."""
+    """Return an expression that matches exactly this text."""
     return "".join(_escape(ord(character)) for character in text)
 
 
@@ -28,14 +31,17 @@ def _escape(code: int) -> str:
 
 
 def wildcard(pieces: Sequence[Piece]) -> str:
-    """An expression for text with wildcards."""
+    """Return an expression for text with wildcards."""
     return "".join(
         escape(piece) if isinstance(piece, str) else EVERYTHING if piece is ANY else "(?s:.)" for piece in pieces
     )
 
 
 def between(low: str | None, high: str | None, *, includes_low: bool, includes_high: bool) -> list[str]:
-    """Expressions that together fit the texts between two bounds, in the order of code points."""
+    """Return expressions that together match the texts between two bounds.
+
+    Texts are in the order of code points.
+    """
     if low is None or high is None:
         above = [] if low is None else list(_at_least("", low, inclusive=includes_low))
         return above if high is None else list(_at_most("", high, inclusive=includes_high))
@@ -56,13 +62,16 @@ def between(low: str | None, high: str | None, *, includes_low: bool, includes_h
 
 
 def _at_least(prefix: str, bound: str, *, inclusive: bool) -> Iterator[str]:
-    """Texts of `prefix` and something from `bound` on."""
+    """Yield expressions for `prefix` followed by a text from `bound` on."""
     yield escape(prefix + bound) + ("" if inclusive else "(?s:.)") + EVERYTHING
     yield from _differing(prefix, bound, above=True)
 
 
 def _at_most(prefix: str, bound: str, *, inclusive: bool, includes_prefix: bool = True) -> Iterator[str]:
-    """Texts of `prefix` and something up to `bound`. The beginnings of a text come before it."""
+    """Yield expressions for `prefix` followed by a text up to `bound`.
+
+    The prefixes of a text sort before it.
+    """
     yield from _differing(prefix, bound, above=False)
     ends = range(0 if includes_prefix else 1, len(bound) + inclusive)
     for start in range(0, len(ends), _CHARACTERS):
@@ -72,7 +81,10 @@ def _at_most(prefix: str, bound: str, *, inclusive: bool, includes_prefix: bool 
 
 
 def _differing(prefix: str, bound: str, *, above: bool) -> Iterator[str]:
-    """Texts of `prefix`, a beginning of `bound`, and then a greater, or lesser, character than there."""
+    """Yield expressions for texts that leave `bound` at one of its characters.
+
+    Each text is `prefix`, a beginning of `bound`, and then a greater, or lesser, character.
+    """
     for start in range(0, len(bound), _CHARACTERS):
         choices = []
         for place in range(start, min(start + _CHARACTERS, len(bound))):

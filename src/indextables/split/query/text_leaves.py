@@ -1,4 +1,4 @@
-"""Leaves on text: split into words by a tokenizer, or one whole value."""
+"""Compile leaves on text: split into words by a tokenizer, or one whole value."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from indextables.split.query.values import (
     regex_query,
 )
 
-# Words in upper case, long enough for n-grams, that no list of stop words has.
+# Words in upper case, long enough for n-grams, that are in no list of stop words.
 _PROBE = "QXQXQXQXQXQX"
 _MAX_NEAR = 16
-# Longer ones take the library seconds to prepare.
+# The library takes seconds to prepare longer ones.
 _MAX_FUZZY = 1_000
 _MAX_BOUND = 500
 
@@ -113,18 +113,18 @@ class TextLeaves:
 
 
 def check_word(text: str, field: Field, catalog: Catalog) -> None:
-    """Refuse a text that is one word and too long for the index, which may be in the rows all the same."""
+    """Refuse a single word that is too long for the index, but may exist in the rows."""
     if field.tokenizer == "raw" and text and not catalog.tokens(field.column, text):
-        raise Unsupported(f"the index of `{field.column}` holds no value of so many bytes", LOOK_AT_ROWS)
+        raise Unsupported(f"the index of `{field.column}` holds no value of that length", LOOK_AT_ROWS)
 
 
 def words(text: str, slop: int, name: str, field: Field, catalog: Catalog, schema: tantivy.Schema) -> tantivy.Query:
-    """The rows with the words of a text: one as a term, several as a phrase."""
+    """Return a query for the words of a text: one as a term, several as a phrase."""
     tokens = catalog.tokens(field.column, text)
     if not tokens:
         return tantivy.Query.empty_query()
     if field.tokenizer.startswith("ngram"):
-        # All n-grams of a text stand at one position, so a phrase of them says no more than all of them.
+        # All n-grams of a text have one position, so a phrase of them equals their conjunction.
         return all_of(tantivy.Query.term_query(schema, name, token, "freq") for token in dict.fromkeys(tokens))
     if len(tokens) == 1:
         return tantivy.Query.term_query(schema, name, tokens[0], "freq")
@@ -143,14 +143,17 @@ def _phrase(placed: Sequence[tuple[int, str]], slop: int, name: str, schema: tan
 
 
 def _near(placed: list[tuple[int, str]], slop: int, name: str, schema: tantivy.Schema) -> tantivy.Query:
-    """Every two words as near as the phrase has them. What the library does with three at once has no clear meaning."""
+    """Require every two words to be as near as in the phrase.
+
+    The library's result for three words at once has no clear meaning.
+    """
     if len(placed) > _MAX_NEAR:
         raise Unsupported(f"a phrase with slop has at most {_MAX_NEAR} words, and this has {len(placed):,}")
     return all_of(_phrase(pair, slop, name, schema) for pair in itertools.combinations(placed, 2))
 
 
 def fuzzy(leaf: Fuzzy, name: str, field: Field, catalog: Catalog, schema: tantivy.Schema) -> tantivy.Query:
-    """The rows with a word close to the text."""
+    """Return a query for words close to the text."""
     tokens = [leaf.text] if field.kind == STRING else catalog.tokens(field.column, leaf.text)
     if not tokens:
         return tantivy.Query.empty_query()
@@ -163,7 +166,7 @@ def fuzzy(leaf: Fuzzy, name: str, field: Field, catalog: Catalog, schema: tantiv
 
 
 def pattern_of(leaf: Leaf, normal: Callable[[str], str]) -> str:
-    """A prefix, a wildcard or a regular expression as an expression over the words of the index."""
+    """Return a prefix, a wildcard or a regular expression as a pattern over words."""
     if isinstance(leaf, Prefix):
         return patterns.escape(normal(leaf.text)) + patterns.EVERYTHING
     if isinstance(leaf, Wildcard):
@@ -175,7 +178,7 @@ def pattern_of(leaf: Leaf, normal: Callable[[str], str]) -> str:
 
 
 def normal(catalog: Catalog, field: Field, text: str) -> str:
-    """Part of a word as the index holds it: in lower case where the tokenizer makes it so."""
+    """Return part of a word in index form: in lower case if the tokenizer does so."""
     if field.kind == STRING:
         return text
     probe = catalog.tokens(field.column, _PROBE)

@@ -1,8 +1,7 @@
-"""What a query asks for, as a tree of frozen values.
+"""Tree of a query, as frozen values.
 
-A leaf has a `path`: the parts of the field's name as they were written, or None for the fields that are searched when
-no field is named. Its `place` is where it stands in the text, and `path_place` where that name stands. Two trees are
-equal when they ask for the same, wherever it stood.
+A leaf has a `path`: the parts of the field's name in their original spelling, or None for the default fields. Its
+`place` is its position in the text, and `path_place` the position of the name. Positions do not count for equality.
 """
 
 from __future__ import annotations
@@ -10,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from indextables.predicate.bound import BoundLeaf
+
 Path = tuple[str, ...] | None
 
-# The pieces of a wildcard pattern that are no plain text.
+# The pieces of a wildcard pattern other than plain text.
 ANY = None
 ONE = 1
 Piece = str | int | None
@@ -20,7 +21,7 @@ Piece = str | int | None
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Leaf:
-    """A question about one field."""
+    """A condition on one field."""
 
     path: Path = None
     place: int = dataclasses.field(default=0, compare=False, repr=False)
@@ -29,14 +30,14 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Term(Leaf):
-    """The word stands in the field. Where the field is not split into words, its value is this."""
+    """A word in the field, or the whole value of a field that is not split into words."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Phrase(Leaf):
-    """The words of the text stand in the field side by side, moved by `slop` places at most."""
+    """The words of the text next to each other, moved by at most `slop` positions."""
 
     text: str
     slop: int = 0
@@ -44,21 +45,24 @@ class Phrase(Leaf):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prefix(Leaf):
-    """A word starts with the text."""
+    """A word that starts with the text."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wildcard(Leaf):
-    """A word fits the pattern: plain text, `ANY` for any characters or none, `ONE` for one character."""
+    """A word that matches a pattern.
+
+    The pieces are plain text, `ANY` for any characters or none, and `ONE` for one character.
+    """
 
     pieces: tuple[Piece, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fuzzy(Leaf):
-    """A word is at most `distance` edits away from the text."""
+    """A word at most `distance` edits away from the text."""
 
     text: str
     distance: int = 2
@@ -67,14 +71,14 @@ class Fuzzy(Leaf):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Regex(Leaf):
-    """A whole word fits the regular expression."""
+    """A whole word that matches the regular expression."""
 
     pattern: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Range(Leaf):
-    """The value lies between two bounds; a bound that is None is open."""
+    """A value between two bounds; a bound of None is open."""
 
     low: str | None
     high: str | None
@@ -84,14 +88,21 @@ class Range(Leaf):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exists(Leaf):
-    """The field has a value."""
+    """Any value in the field."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InSet(Leaf):
-    """One of the texts is in the field, each as a phrase of its own."""
+    """One of the texts in the field, each as a phrase."""
 
     texts: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holds(Leaf):
+    """A condition of a predicate on the value of a column."""
+
+    test: BoundLeaf
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,28 +112,28 @@ class All:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class And:
-    """Every part holds."""
+    """All parts match."""
 
     parts: tuple[Node, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Or:
-    """At least one part holds."""
+    """At least one part matches."""
 
     parts: tuple[Node, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not hold."""
+    """The part does not match."""
 
     part: Node
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prefer:
-    """The rows of `required`; a row that `optional` fits as well scores higher."""
+    """The rows of `required`; rows that also match `optional` score higher."""
 
     required: Node
     optional: Node
@@ -130,36 +141,51 @@ class Prefer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Boost:
-    """The rows of the part, with its score multiplied."""
+    """The rows of the part, with a multiplied score."""
 
     part: Node
     factor: float
 
 
 Node = (
-    Term | Phrase | Prefix | Wildcard | Fuzzy | Regex | Range | Exists | InSet | All | And | Or | Not | Prefer | Boost
+    Term
+    | Phrase
+    | Prefix
+    | Wildcard
+    | Fuzzy
+    | Regex
+    | Range
+    | Exists
+    | InSet
+    | Holds
+    | All
+    | And
+    | Or
+    | Not
+    | Prefer
+    | Boost
 )
 
 
 def both(parts: Iterable[Node]) -> Node:
-    """The parts joined by AND: no AND directly inside another, and no AND of one."""
+    """Join parts by AND, without an AND directly inside another or an AND of one part."""
     flat = tuple(_flat(parts, And))
     return flat[0] if len(flat) == 1 else And(flat)
 
 
 def either(parts: Iterable[Node]) -> Node:
-    """The parts joined by OR: no OR directly inside another, and no OR of one."""
+    """Join parts by OR, without an OR directly inside another or an OR of one part."""
     flat = tuple(_flat(parts, Or))
     return flat[0] if len(flat) == 1 else Or(flat)
 
 
 def negate(part: Node) -> Node:
-    """The opposite; two negations are none."""
+    """Negate a node; two negations cancel out."""
     return part.part if isinstance(part, Not) else Not(part)
 
 
 def leaves(tree: Node) -> Iterable[Leaf]:
-    """The leaves from left to right."""
+    """Yield the leaves from left to right."""
     waiting: list[Node] = [tree]
     while waiting:
         node = waiting.pop()

@@ -1,8 +1,8 @@
-"""Leaves on numbers, booleans, times, addresses and binary values.
+"""Compile leaves on numbers, booleans, times, addresses and binary values.
 
-The index holds neither NaN nor a negative zero, so that ranges are those of the numbers. Where rows with NaN stand, a
-field of its own says so: NaN is one value, greater than every number. Fast numbers are not indexed as terms too: a
-number is then sought as a range of one.
+The index holds neither NaN nor a negative zero, so ranges contain numbers only. A separate field marks rows with NaN:
+NaN is one value, greater than every number. Fast numbers are not indexed as terms too: a single number is searched as a
+range.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from indextables.split.query.catalog import BOOL, BYTES, FLOAT, INT, IP, NUMBERS
 from indextables.split.query.tree import Exists, InSet, Leaf, Phrase, Prefix, Range, Term, Wildcard
 from indextables.split.query.values import Unsupported, any_of, check_length, refuse, span
 
-_TYPES: dict[str, tantivy.FieldType] = {
+TYPES: dict[str, tantivy.FieldType] = {
     INT: tantivy.FieldType.Integer,
     UINT: tantivy.FieldType.Unsigned,
     FLOAT: tantivy.FieldType.Float,
     IP: tantivy.FieldType.IpAddr,
 }
-_LEAST: dict[str, Literal] = {INT: -(2**63), UINT: 0, FLOAT: -math.inf, IP: "::"}
-_GREATEST: dict[str, Literal] = {
+LEAST: dict[str, Literal] = {INT: -(2**63), UINT: 0, FLOAT: -math.inf, IP: "::"}
+GREATEST: dict[str, Literal] = {
     INT: 2**63 - 1,
     UINT: 2**64 - 1,
     FLOAT: math.inf,
@@ -59,11 +59,11 @@ class ValueLeaves:
         return self._equals(least) if least == greatest else self._between(least, greatest)
 
     def _nan(self) -> tantivy.Query:
-        """The rows with NaN; none where the index is known to hold none."""
+        """Return a query for rows with NaN; empty if the index has none."""
         field = self._catalog.nan_field(self._field.column)
         if field is None:
             return tantivy.Query.empty_query()
-        return tantivy.Query.term_query(self._schema, field.name, True)  # noqa: FBT003 - as the library has it
+        return tantivy.Query.term_query(self._schema, field.name, True)  # noqa: FBT003 - the library's signature
 
     def _equals(self, value: Literal) -> tantivy.Query:
         if self._field.fast and self._field.kind in NUMBERS:
@@ -88,7 +88,7 @@ class ValueLeaves:
             return any_of([self._equals(value=True), self._equals(value=False)])
         if field.kind == BYTES:
             refuse(leaf, field, "make it a fast field, with `indexing.fastfields`")
-        return self._between(_LEAST[field.kind], _GREATEST[field.kind])
+        return self._between(LEAST[field.kind], GREATEST[field.kind])
 
     def _range(self, leaf: Range) -> tantivy.Query:
         if self._field.kind == BYTES:
@@ -102,7 +102,7 @@ class ValueLeaves:
         return self._numbers(leaf, low, high)
 
     def _floats(self, leaf: Range, low: Literal, high: Literal) -> tantivy.Query:
-        """A bound of NaN is above all numbers, and an open end goes up to it."""
+        """Compile a range of floats: NaN is above all numbers, an open end includes it."""
         is_low_nan, is_high_nan = leaf.low is not None and low is None, leaf.high is not None and high is None
         reaches_nan = leaf.high is None or (is_high_nan and leaf.includes_high)
         found = []
@@ -113,13 +113,16 @@ class ValueLeaves:
         return any_of(found)
 
     def _numbers(self, leaf: Range, low: Literal, high: Literal) -> tantivy.Query:
-        low = _LEAST[self._field.kind] if low is None else low
-        high = _GREATEST[self._field.kind] if high is None else high
+        low = LEAST[self._field.kind] if low is None else low
+        high = GREATEST[self._field.kind] if high is None else high
         includes_low, includes_high = leaf.low is None or leaf.includes_low, leaf.high is None or leaf.includes_high
         return self._between(low, high, includes_low=includes_low, includes_high=includes_high)
 
     def _bound(self, text: str) -> tuple[Literal, Literal]:
-        """What a bound means. A range that includes it starts at the least of it and ends at the greatest."""
+        """Return the range of values of a bound.
+
+        An inclusive range starts at the least of them and ends at the greatest.
+        """
         ends = self._span(text)
         if ends[0] is None and self._field.kind != FLOAT:
             raise Unsupported(f"`{text[:60]}` is no bound of a range of `{self._field.column}`")
@@ -131,7 +134,7 @@ class ValueLeaves:
         field = self._field
         try:
             return tantivy.Query.range_query(
-                self._schema, field.name, _TYPES[field.kind], low, high, includes_low, includes_high
+                self._schema, field.name, TYPES[field.kind], low, high, includes_low, includes_high
             )
         except (ValueError, OverflowError) as error:
             raise Unsupported(f"the range does not fit `{field.column}` of type `{field.type}`: {error}") from None

@@ -1,4 +1,4 @@
-"""What the leaves of every kind of field share: literals, names of operators, and refusals."""
+"""Helpers of all leaves: literals, names of operators, and refusals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import tantivy
 
-from indextables.split.fields import MAX_WHOLE_BYTES
+from indextables.split.index.fields import MAX_WHOLE_BYTES
 from indextables.split.query.catalog import Catalog, Field, Literal
 from indextables.split.query.tree import Exists, Fuzzy, InSet, Leaf, Phrase, Prefix, Range, Regex, Term, Wildcard
 
@@ -28,7 +28,7 @@ LOOK_AT_ROWS = "compare it with `where`, which looks at the rows"
 
 
 class Unsupported(Exception):  # noqa: N818 (turned into a QueryError that knows the place)
-    """Why a leaf cannot be run on a field."""
+    """Raised if a leaf cannot run on a field; holds the reason."""
 
     def __init__(self, reason: str, hint: str | None = None) -> None:
         super().__init__(reason)
@@ -37,12 +37,12 @@ class Unsupported(Exception):  # noqa: N818 (turned into a QueryError that knows
 
 
 def refuse(leaf: Leaf, field: Field, hint: str | None = None) -> NoReturn:
-    """Say that the field cannot do this."""
+    """Refuse an operator that the field does not support."""
     raise Unsupported(f"{_NAMES[type(leaf)]} does not work on `{field.column}` of type `{field.type}`", hint)
 
 
 def literal(catalog: Catalog, field: Field, text: str) -> Literal:
-    """A value as the index holds it."""
+    """Convert a value to index form."""
     try:
         return catalog.parse_literal(field.column, text)
     except ValueError as error:
@@ -50,7 +50,7 @@ def literal(catalog: Catalog, field: Field, text: str) -> Literal:
 
 
 def span(catalog: Catalog, field: Field, text: str) -> tuple[Literal, Literal]:
-    """The least and the greatest value that a text means, as the index holds them; mostly they are one."""
+    """Return the range of values of a text in index form; usually one value."""
     try:
         found = catalog.parse_span(field.column, text)
     except ValueError:
@@ -62,17 +62,17 @@ def span(catalog: Catalog, field: Field, text: str) -> tuple[Literal, Literal]:
 
 
 def check_length(value: bytes, field: Field) -> None:
-    """Refuse a value that the index cannot tell from others that begin like it."""
+    """Refuse a value that the index cannot distinguish from others with its prefix."""
     if len(value) > MAX_WHOLE_BYTES:
         raise Unsupported(
-            f"the index of `{field.column}` tells values apart by {MAX_WHOLE_BYTES:,} bytes, and this has "
+            f"the index of `{field.column}` distinguishes values by {MAX_WHOLE_BYTES:,} bytes, and this has "
             f"{len(value):,}",
             LOOK_AT_ROWS,
         )
 
 
 def any_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:
-    """The rows of at least one query."""
+    """Return a query for the rows of at least one query."""
     found = list(queries)
     if len(found) == 1:
         return found[0]
@@ -80,7 +80,7 @@ def any_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:
 
 
 def all_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:
-    """The rows of every query."""
+    """Return a query for the rows of every query."""
     found = list(queries)
     if len(found) == 1:
         return found[0]
@@ -88,7 +88,7 @@ def all_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:
 
 
 def regex_query(schema: tantivy.Schema, name: str, pattern: str) -> tantivy.Query:
-    """The rows with a word that fits the expression."""
+    """Return a query for rows with a word that matches the expression."""
     try:
         return tantivy.Query.regex_query(schema, name, pattern)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Which words of a column a query is about: those that its leaves find there, less what stands under NOT."""
+"""Words of a column that a query's leaves find, except leaves under NOT."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.arrow_values import to_array
 from indextables.split.query.catalog import Catalog, Field, resolve
 from indextables.split.query.text_leaves import normal, pattern_of
 from indextables.split.query.tree import (
@@ -28,7 +29,7 @@ from indextables.split.query.tree import (
 
 
 class WantedWords:
-    """Chooses among the words of one text column. What Arrow's regular expressions do not know chooses nothing."""
+    """Chooses words of one text column; a pattern unknown to Arrow chooses none."""
 
     def __init__(self, tree: Node, field: Field, catalog: Catalog) -> None:
         self._field = field
@@ -42,7 +43,7 @@ class WantedWords:
                 self._add(leaf)
 
     def choose(self, words: Sequence[str]) -> set[str]:
-        """Those of some words of the index that the query finds."""
+        """Return the words that the query finds."""
         chosen = {word for word in words if word in self._exact or any(test(word) for test in self._tests)}
         for pattern in self._patterns:
             chosen.update(_matching(words, pattern))
@@ -95,7 +96,7 @@ def _leaves(tree: Node) -> Iterator[Leaf]:
 
 def _matching(words: Sequence[str], pattern: str) -> list[str]:
     try:
-        mask = pc.match_substring_regex(pa.array(words, pa.string()), f"^(?:{pattern})$")
+        mask = pc.match_substring_regex(to_array(words, pa.string()), f"^(?:{pattern})$")
     except pa.ArrowInvalid:
         return []
     return [word for word, matches in zip(words, mask.to_pylist(), strict=True) if matches]
@@ -110,7 +111,7 @@ def _close_to(wanted: str, leaf: Fuzzy) -> Callable[[str], bool]:
 
 
 def _distance(left: str, right: str, *, transposition: bool) -> int:
-    """How many characters to insert, delete or replace, and where it is asked for to swap, to make one of the other."""
+    """Return the edit distance of two words; a swap is one edit if `transposition`."""
     before: list[int] = []
     row = list(range(len(right) + 1))
     for here, character in enumerate(left, 1):

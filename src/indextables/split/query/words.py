@@ -1,7 +1,7 @@
-r"""The words of a query's text, each with its place, in time proportional to the length.
+r"""Split a query's text into words with positions, in linear time.
 
-What a character means depends on where it stands: `-` is a sign before a word and a letter inside one, `:` ends a
-field's name and is a letter in the value behind it, and inside `[ ]` only blanks and brackets part the words.
+The meaning of a character depends on its position: `-` is a sign before a word and a letter inside one, `:` ends a
+field's name and is a letter in the value behind it, and inside `[ ]` only blanks and brackets separate words.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _WILD = re.compile(r"\\(.)|([*?])|([^\\*?]++)", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Token:
-    """A word, a symbol, a field's name, a quoted text, a regular expression or a suffix; `kind` says which.
+    """A word, symbol, field name, quoted text, regex or suffix, by `kind`.
 
-    `text` is as it was written, without its quotes; `parts` are those of a field's name. `spaced`: there is a blank or
-    nothing before it.
+    `text` is the original text without its quotes; `parts` are the parts of a field's name. `spaced`: a blank or
+    nothing is before it.
     """
 
     kind: str
@@ -61,12 +61,12 @@ class Token:
 
 
 def unescape(text: str) -> str:
-    """What is meant by text with backslashes: the character behind each."""
+    """Replace each backslash escape by its character."""
     return _ESCAPE.sub(r"\1", text)
 
 
 def wild_pieces(text: str) -> tuple[Piece, ...]:
-    """A word as plain text and wildcards. Several `*` in a row are one."""
+    """Split a word into plain text and wildcards; several `*` in a row are one."""
     found: list[Piece] = []
     for match in _WILD.finditer(text):
         escaped, wild, plain = match.groups()
@@ -94,12 +94,12 @@ def _join_texts(pieces: list[Piece]) -> tuple[Piece, ...]:
 
 
 def fail(text: str, place: int, reason: str, hint: str | None = None) -> NoReturn:
-    """Refuse the query, and show where."""
+    """Refuse the query, and show the position."""
     raise QueryError(f"cannot read the query because {reason}, at {show_place(text, place)}", hint=hint)
 
 
 def tokenize(text: str) -> list[Token]:
-    """The words of `text`, and an end mark behind them."""
+    """Return the words of `text`, and an end mark behind them."""
     _check(text)
     return _Words(text).read()
 
@@ -135,7 +135,7 @@ class _Words:
         return self._place >= len(self._text)
 
     def _clause(self) -> None:
-        """What may stand where a clause starts or ends."""
+        """Read a token that may start or end a clause."""
         start = self._place
         symbol = _SYMBOL.match(self._text, start)
         if symbol is not None:
@@ -145,7 +145,7 @@ class _Words:
         elif self._text[start] == "/":
             self._regex()
         elif self._text[start] == ":":
-            self._fail(start, "`:` stands without a field before it", "write `field:value`, and `\\:` for a colon")
+            self._fail(start, "`:` has no field before it", "write `field:value`, and `\\:` for a colon")
         else:
             self._name_or_word()
 
@@ -158,7 +158,7 @@ class _Words:
             self._compared()
 
     def _compared(self) -> None:
-        """The value behind a comparison."""
+        """Read the value behind a comparison."""
         if self._text[self._place] == '"':
             self._quoted()
         elif self._text[self._place] in "<>":
@@ -167,7 +167,7 @@ class _Words:
             self._word(_VALUE)
 
     def _brackets(self, word: re.Pattern[str]) -> None:
-        """Everything up to the bracket that closes."""
+        """Read everything up to the closing bracket."""
         opening = self._found[-1].start
         while not self._at_end():
             character = self._text[self._place]
@@ -183,7 +183,7 @@ class _Words:
         self._fail(opening, f"`{self._text[opening]}` is not closed")
 
     def _name_or_word(self) -> None:
-        """A field's name with its colon, or else a word or a quoted text."""
+        """Read a field's name with its colon, or a word or a quoted text."""
         start = self._place
         part = self._part()
         following = self._text[self._place : self._place + 1]
@@ -196,7 +196,7 @@ class _Words:
             self._found.append(part)
 
     def _part(self) -> Token:
-        """A word, a quoted text or a quoted name; it is not added yet."""
+        """Read a word, a quoted text or a quoted name without adding it."""
         start, spaced = self._place, self._is_spaced()
         character = self._text[start]
         pattern = {'"': _QUOTED, "`": _NAME}.get(character, _WORD)
@@ -208,7 +208,7 @@ class _Words:
         return Token(kind, match[1] if match.re.groups else match.group(), start, spaced)
 
     def _field(self, start: int, part: Token) -> None:
-        """A field's name and, behind its colon, the first word of the value."""
+        """Read a field's name and, behind its colon, the first word of the value."""
         name = self._rest_of_name(start, part)
         if self._text[self._place : self._place + 1] != ":":
             self._fail(start, "a quote touches a word", "put a blank between them, or `:` behind the name of a field")
@@ -225,7 +225,7 @@ class _Words:
             self._value()
 
     def _rest_of_name(self, start: int, part: Token) -> Token:
-        """The whole name that starts with `part`: parts joined by dots, each plain or quoted."""
+        """Read the whole name that starts with `part`: parts joined by dots."""
         first = part
         parts: list[str] = []
         expects_part = True
@@ -244,7 +244,7 @@ class _Words:
         return Token("field", self._text[start : self._place], start, first.spaced, tuple(parts))
 
     def _add_names(self, part: Token, parts: list[str], *, after_dot: bool) -> bool:
-        """Take the names of a plain word; whether a dot stands at its end."""
+        """Take the names of a plain word; return whether it ends in a dot."""
         dots = _ESCAPE.sub("xx", part.text)
         names = _NAME_PART.findall(part.text)
         if ".." in dots or dots.startswith(".") == after_dot:
@@ -253,7 +253,7 @@ class _Words:
         return dots.endswith(".")
 
     def _value(self) -> None:
-        """What stands behind a colon."""
+        """Read the token behind a colon."""
         start = self._place
         character = self._text[start]
         if character in "([{<>":
@@ -302,7 +302,7 @@ class _Words:
                 place, "a regular expression is not closed", 'it starts and ends with `/`: quote a path, as in `"/var"`'
             )
         if character == "\\":
-            self._fail(place, "a backslash stands at the end", "write `\\\\` for a backslash that is text")
+            self._fail(place, "a backslash is at the end", "write `\\\\` for a backslash that is text")
         self._fail(place, f"`{character}` is not understood here", f"write `\\{character}` where it is text")
 
     def _fail(self, place: int, reason: str, hint: str | None = None) -> NoReturn:

@@ -1,0 +1,1 @@
+"""The demo: write sample logs with Spark, search them, travel in time."""

@@ -1,0 +1,1 @@
+"""Ingest: turn files and Python values into Arrow batches for a table."""

@@ -1,0 +1,1 @@
+"""Commits: plan the actions, put one version file if absent, resolve conflicts."""

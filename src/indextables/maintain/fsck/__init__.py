@@ -1,0 +1,1 @@
+"""Fsck: check everything that a table needs, without changing anything."""

@@ -1,0 +1,1 @@
+"""Merge: combine many small splits into few large ones."""

@@ -1,0 +1,1 @@
+"""Purge: delete the files that no retained version needs."""

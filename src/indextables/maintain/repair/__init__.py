@@ -1,0 +1,1 @@
+"""Repair: write a clean log from the readable parts of a table."""

@@ -1,0 +1,1 @@
+"""Avro states: the state manifest and the manifests of files."""

@@ -1,0 +1,1 @@
+"""JSON and Parquet checkpoints, and the hint of the newest one."""

@@ -1,0 +1,1 @@
+"""Runtime: pools, background work, cancellation, caches, local directories."""

@@ -1,0 +1,1 @@
+"""Aggregations: terms, statistics, histograms."""

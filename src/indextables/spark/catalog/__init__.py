@@ -1,0 +1,1 @@
+"""Tables of the session catalog: entries, names, cached plans."""

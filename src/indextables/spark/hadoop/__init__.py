@@ -1,0 +1,1 @@
+"""Hadoop's settings and paths in our terms."""

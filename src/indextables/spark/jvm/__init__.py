@@ -1,0 +1,1 @@
+"""The JVM of a session: find Java, compile our classes, call them."""

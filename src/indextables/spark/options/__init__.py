@@ -1,0 +1,1 @@
+"""Options, settings, types and schemas that reach us through Spark."""

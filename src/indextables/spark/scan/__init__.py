@@ -1,0 +1,1 @@
+"""Scans: native Parquet scans, searches, and how a load is opened."""

@@ -1,0 +1,1 @@
+"""Sessions: start a local one, or enable one that runs."""

@@ -1,0 +1,1 @@
+"""`format("indextables")`: the Python data source, batch and streaming."""

@@ -1,0 +1,1 @@
+"""SQL statements with commands, search operators and table functions."""

@@ -1,0 +1,1 @@
+"""The layout of a split file: footer directory, index members, page table."""

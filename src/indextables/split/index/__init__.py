@@ -1,0 +1,1 @@
+"""The index of a split: fields, tokenizers, documents, terms, cache."""

@@ -1,0 +1,1 @@
+"""Rows of a split by number and column."""

@@ -1,0 +1,1 @@
+"""Search one split: rows, counts, scores, aggregations, snippets."""

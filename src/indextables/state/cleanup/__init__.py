@@ -1,0 +1,1 @@
+"""Clean-up of version files, checkpoints and manifests."""

@@ -1,0 +1,1 @@
+"""S3, Azure, Google Cloud Storage and memory, through obstore."""

@@ -1,0 +1,1 @@
+"""Local disk, atomic and durable."""

@@ -1,0 +1,1 @@
+"""Writes: put rows into splits by partition, then commit once."""
