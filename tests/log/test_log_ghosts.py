@@ -82,3 +82,49 @@ def test_time_travel_does_not_read_a_ghost_that_came_after_the_listing() -> None
 
     with pytest.raises(RetentionError):
         open_log(FaultyStore(store, script)).snapshot(version=1)
+
+
+@pytest.mark.parametrize("keeps_newest", [True, False])
+def test_a_ghost_that_another_ghost_names_is_no_commit(keeps_newest) -> None:
+    """A writer that slept puts an old version, and another one that lost against it goes on from it."""
+    store = DictStore(URL)
+    sleeper = open_log(store)
+    sleeper.initialize(SCHEMA)
+    sleeper.add_files([make_add("first.split")])
+    elsewhere = DictStore(URL)
+    elsewhere.objects = dict(store.objects)
+
+    def others_go_on() -> None:
+        log = open_log(store)
+        for name in ("a", "b", "c"):
+            log.add_files([make_add(f"{name}.split")])
+        log.checkpoint()
+        for version in range(4 if keeps_newest else 5):
+            store.delete(version_key(version))
+        if not keeps_newest:
+            log.add_files([make_add("d.split")])
+
+    def another_ghost_follows() -> None:
+        elsewhere.put(version_key(2), store.get(version_key(2)))
+        open_log(elsewhere).add_files([make_add("follower.split")])
+        store.put_if_absent(version_key(3), elsewhere.get(version_key(3)))
+
+    steps: list[str] = []
+
+    def script(call: Call) -> Fault:
+        if call == Call("put_if_absent", version_key(2)) and not steps:
+            steps.append("slept")
+            others_go_on()
+        elif call.verb == "list" and steps == ["slept"]:
+            steps.append("put")
+            another_ghost_follows()
+        return Fault.NONE
+
+    version = open_log(FaultyStore(store, script)).add_files([make_add("ours.split")])
+    assert steps == ["slept", "put"]
+    assert version == (5 if keeps_newest else 6)
+    store.delete(version_key(3))
+    paths = sorted(open_log(store).snapshot().files["path"].to_pylist())
+    assert paths == sorted(
+        [*(["d.split"] if not keeps_newest else []), "a.split", "b.split", "c.split", "first.split", "ours.split"]
+    )

@@ -13,8 +13,9 @@ if a proxy has repeated the request; our own client does not. Nothing else is tr
 A put also succeeds at a version that was cleaned up, so a writer that slept must not win an old version. One listing
 after the put usually shows that ours is the newest version, on top of the same file that it was built on: done. All
 other cases are checked by name. Clean-up deletes in ascending order and every version names its parent. A version above
-ours must therefore name ours; a state above ours without a version above ours means that ours is a ghost; a state at
-ours must match ours; and the file or the state that ours was built on must be below it.
+ours must therefore name ours, and so must each one above it name the one below; a state above the highest of these
+means that all of them are ghosts; a state at ours must match ours; and the file or the state that ours was built on must
+be below it.
 """
 
 from __future__ import annotations
@@ -72,6 +73,18 @@ class _Verdict(enum.Enum):
     GHOST = "in the place of a version that was cleaned away"
     ORPHAN = "on a version that is gone"
     GONE = "gone itself"
+
+
+class _Top(NamedTuple):
+    """The highest version that follows ours by the names of parents, and its child.
+
+    It is broken if the child names another version.
+    """
+
+    version: int
+    identity: str | None
+    child: Sequence[Action] | None
+    is_broken: bool
 
 
 class Attempt(NamedTuple):
@@ -245,11 +258,13 @@ class Committer:
         In this order, as clean-up ascends.
         """
         version = attempt.version
-        child = self._actions_at(version + 1)
+        top = self._climb(attempt)
         own = self._own(attempt)
-        info = commit_info(child) if child is not None else None
-        if info is not None and info.parent_txn_id is not None:
-            return own, _Verdict.STANDS if info.parent_txn_id == attempt.identity else _Verdict.GHOST
+        child = top.child
+        if top.is_broken and top.version == version:
+            return own, _Verdict.GHOST
+        if top.version > version:
+            return own, self._verdict_by_children(top, own, highest, checkpoints)
         if own is None:
             return None, _Verdict.GONE
         if child is None and any(self._is_of_this_table(at, highest) for at in checkpoints if at > version):
@@ -262,6 +277,36 @@ class Committer:
             return own, _Verdict.STANDS
         stands = parent.newest in checkpoints or self._is_state_at(parent.newest)
         return own, _Verdict.STANDS if stands else _Verdict.ORPHAN
+
+    def _climb(self, attempt: Attempt) -> _Top:
+        """Follow the versions above ours, as long as each names the one below it."""
+        version = attempt.version
+        identity: str | None = attempt.identity
+        while True:
+            child = self._actions_at(version + 1)
+            info = commit_info(child) if child is not None else None
+            if child is None or info is None or info.parent_txn_id is None:
+                return _Top(version, identity, child, is_broken=False)
+            if info.parent_txn_id != identity:
+                return _Top(version, identity, child, is_broken=True)
+            version, identity = version + 1, identity_of(version + 1, child)
+
+    def _verdict_by_children(
+        self, top: _Top, own: ObjectMeta | None, highest: int, checkpoints: Checkpoints
+    ) -> _Verdict:
+        """Return our position if the version above names ours.
+
+        It may be a ghost itself, of a writer that lost against our ghost and went on from it. Then a later version
+        names another one, or is there although the one below it is gone. A clean-up that runs now looks alike, but
+        deletes ours first.
+        """
+        is_passed = highest > top.version or any(
+            self._is_of_this_table(at, highest) for at in checkpoints if at > top.version
+        )
+        if not top.is_broken and (top.child is not None or not is_passed):
+            return _Verdict.STANDS
+        is_whole = own is not None and self._identity_at(top.version) == top.identity
+        return _Verdict.GHOST if is_whole else _Verdict.GONE
 
     def _is_of_this_table(self, version: int, highest: int) -> bool:
         """Return True if a state belongs to this table.
