@@ -53,6 +53,10 @@ _UNORDERED = ("@ok", "get(@flags, 0)")
 _TEXTS = ("@name", "@zone", "@s.b", "get(@points, 1).b")
 _NUMBERS = ("@id", "@n", "@amount", "@s.a", "@s.c.p", "@s.c.q", "get(@points, 0).a", "@weights['a']", "size(@points)")
 _PATTERNS = ("'a%'", "'%a%'", "'_b'", "'%'", "'50\\\\%'", "'O''%'", "'x_'")
+_MEASURES = (
+    *("count(*)", "count(n)", "count(id)", "min(id)", "max(n)", "sum(n)", "avg(n)", "avg(id)", "max(at)", "min(day)"),
+    *("sum(id) + 1", "max(x)", "sum(amount)", "min(name)", "count(zone)", "count(DISTINCT n)", "max(id) - min(id)"),
+)
 _JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
 
 
@@ -66,7 +70,7 @@ class Queries:
 
     def next(self) -> str:
         """A query over `{t}`, whose answer does not depend on the order of rows."""
-        often = [self._select, self._aggregate, self._join]
+        often = [self._select, self._aggregate, self._join, self._measured, self._counted]
         seldom = [self._union, self._top, self._subquery, self._window, self._exploded, self._renamed]
         return self._random.choice([*often, *often, *seldom])()
 
@@ -85,6 +89,39 @@ class Queries:
             f"SELECT {key}, count(*), count({value}), sum({value}), min({value}), max(name), max(s), "
             f"count(DISTINCT zone), count({seen}) FROM {{t}}{self._where()} GROUP BY {key}{having}"
         )
+
+    def _measured(self) -> str:
+        """Measures that an index or the log may know, of rows that they may decide."""
+        measures = self._random.sample(_MEASURES, self._random.randint(1, 4))
+        return f"SELECT {', '.join(measures)} FROM {{t}}{self._plain_where()}"
+
+    def _counted(self) -> str:
+        """Counts of values, and of the rows that a limit leaves."""
+        key, limit = self._one([*SCALARS]), self._random.randint(1, 30)
+        having = self._random.choice(["", "", " HAVING count(*) > 2"])
+        return self._random.choice(
+            [
+                f"SELECT {key}, count(*) FROM {{t}}{self._plain_where()} GROUP BY {key}{having}",
+                f"SELECT {key}, count(1) + 1, {key} FROM {{t}} GROUP BY {key}",
+                f"SELECT DISTINCT {key} FROM {{t}}{self._plain_where()}",
+                f"SELECT count(*), count(DISTINCT id) FROM (SELECT * FROM {{t}}{self._plain_where()} LIMIT {limit})",
+                f"SELECT count(id) FROM (SELECT id, s FROM {{t}} LIMIT {limit} OFFSET {self._random.randint(1, 9)})",
+            ]
+        )
+
+    def _plain_where(self) -> str:
+        """A condition on columns alone, or none."""
+        leaves = [self._plain_leaf() for _ in range(self._random.randint(0, 3))]
+        return f" WHERE {self._random.choice([' AND ', ' AND ', ' OR ']).join(leaves)}" if leaves else ""
+
+    def _plain_leaf(self) -> str:
+        column = self._random.choice([*SCALARS])
+        name, value = _of(column, ""), self._random.choice(SCALARS[column])
+        kinds = [f"{name} = {value}", f"{name} >= {value}", f"{name} <> {value}", f"NOT {name} <=> {value}"]
+        kinds += [f"{name} IN ({value}, {self._random.choice(SCALARS[column])})", f"{name} IS NOT NULL"]
+        if column in _UNORDERED:
+            kinds[1] = f"{name}"
+        return self._random.choice(kinds)
 
     def _join(self) -> str:
         join = self._random.choice(_JOINS)

@@ -179,6 +179,11 @@ class Searches:
             "SELECT f, count(*), max(id) FROM (SELECT %s AS f, id FROM {t}) GROUP BY f",
             "SELECT n, sum(CASE WHEN %s THEN s.a ELSE 0 END) AS k FROM {t} GROUP BY n HAVING count(*) > 2",
             "SELECT count(DISTINCT host), max(s), count(get(points, 0).a) FROM {t} WHERE %s",
+            "SELECT count(*), min(id), max(n), sum(n), avg(n) FROM {t} WHERE %s",
+            "SELECT host, count(*) FROM {t} WHERE %s GROUP BY host",
+            "SELECT n, count(*) FROM {t} WHERE n > 0 AND %s GROUP BY n",
+            "SELECT count(*) FROM (SELECT id, s.b FROM {t} WHERE %s LIMIT 7)",
+            "SELECT count(*) FROM (SELECT id FROM {t} WHERE %s AND n >= 1 LIMIT 5 OFFSET 2)",
         )
         return both(self._one(*templates), self._condition("", 1))
 

@@ -12,12 +12,21 @@ from tests.spark.random_rows import SCHEMA, random_rows, read_plain, texts_of, w
 import indextables as it
 
 NUM_ROWS = 200
+SCANS = {
+    "native": {"scan.mode": "native"},
+    "indexed": {"scan.mode": "index"},
+    "by_tasks": {"scan.mode": "index", "search.driver.maxRows": "0"},
+}
+NUM_QUERIES = {"auto": 40, "native": 20, "indexed": 40, "by_tasks": 10, "private": 12, "found": 20, "python": 12}
 
 
 @pytest.fixture(scope="module")
 def tables(spark, tmp_path_factory) -> Any:
-    """Sessions with one table under several names: plain Parquet, a native scan, a private one, one that the driver
-    answers, and by Python in a session that is not enabled."""
+    """Sessions with one table under several names.
+
+    Plain Parquet; loads whose filters go to the index where that is cheaper, always, always by tasks, or never; a
+    private scan; one that the driver answers; and one by Python in a session that is not enabled.
+    """
     place = tmp_path_factory.mktemp("random")
     data = random_rows(random.Random(5), 0, NUM_ROWS)
     write_plain(data, place / "plain.parquet")
@@ -27,21 +36,25 @@ def tables(spark, tmp_path_factory) -> Any:
     enabled = it.enable(spark.newSession())
     for session in (enabled, spark):
         read_plain(session, place / "plain.parquet").createOrReplaceTempView("plain")
-    enabled.read.format("indextables").load(table.url).createOrReplaceTempView("native")
+    enabled.read.format("indextables").load(table.url).createOrReplaceTempView("auto")
+    for name, settings in SCANS.items():
+        enabled.read.format("indextables").options(**settings).load(table.url).createOrReplaceTempView(name)
     it.read(enabled, table.url, search="*", options={"search.driver.maxRows": 0}).createOrReplaceTempView("private")
     it.read(enabled, table.url, search="*", options={"search.driver.maxSplits": 1000}).createOrReplaceTempView("found")
     spark.read.format("indextables").load(table.url).createOrReplaceTempView("python")
     assert "BatchScan" in plan_of(enabled.table("private"))
     assert "found on the driver" in plan_of(enabled.table("found"))
-    assert "FileScan" in plan_of(enabled.table("native"))
-    return {"native": enabled, "private": enabled, "found": enabled, "python": spark}
+    assert "FileScan" in plan_of(enabled.table("native").filter("name = 'a'"))
+    assert "found on the driver" in plan_of(enabled.table("indexed").filter("name = 'a'"))
+    assert "BatchScan" in plan_of(enabled.table("by_tasks").filter("name = 'a'"))
+    return {"python": spark, **dict.fromkeys(["auto", *SCANS, "private", "found"], enabled)}
 
 
 def plan_of(frame: Any) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-@pytest.mark.parametrize(("name", "num_queries"), [("native", 40), ("private", 12), ("found", 20), ("python", 12)])
+@pytest.mark.parametrize(("name", "num_queries"), NUM_QUERIES.items())
 def test_queries_by_chance_give_what_plain_parquet_gives(tables, name, num_queries, one_seed, is_full_run) -> None:
     session = tables[name]
     queries = Queries(one_seed)

@@ -288,6 +288,26 @@ SEARCH_DRIVER_MAX_FETCH = size(
     default="256M",
     low="0",
 )
+SCAN_MODE = choice(
+    "scan.mode",
+    "How Spark reads the rows of a plain filter: by the index where that is cheaper, always by the index where it "
+    "decides a part of the filter, or always by Spark's own Parquet scan.",
+    default="auto",
+    others=("index", "native"),
+)
+SCAN_PLAN_MAX_MILLIS = whole(
+    "scan.plan.maxMillis",
+    "Most milliseconds for asking filters and indexes while Spark plans a plain filter; Spark scans the splits if it "
+    "takes longer.",
+    default=100,
+    low=0,
+)
+SCAN_PLAN_MAX_FETCH = size(
+    "scan.plan.maxFetch",
+    "Most bytes of indexes that planning a plain filter fetches; by default only indexes on local disk are asked.",
+    default="0",
+    low="0",
+)
 SEARCH_COLD = choice(
     "search.cold",
     "How an index is fetched that is not in the local cache: only the parts that a search needs, or whole.",

@@ -23,6 +23,7 @@ from indextables.log.files import LiveFiles
 from indextables.log.replay import head_of
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.schema import schema_from_json
+from indextables.scan.filter_plan import FilterLimits, plan_filter
 from indextables.scan.manifest_tasks import ManifestTask, files_of, large_table, snapshot_of
 from indextables.scan.search import SCORE, SNIPPET, Projection, checked, found_rows, stream_rows
 from indextables.scan.split_scan import Split, SplitScan, TableScan, bind_where
@@ -41,6 +42,8 @@ class Few(NamedTuple):
     max_splits: int
     max_fetched_bytes: int
     max_rows: int
+    limit: int | None = None
+    """Only so many hits are wanted, so no more are read."""
 
 
 def splits_with_hits(scan: SplitScan, few: Few) -> tuple[Split, ...] | None:
@@ -52,6 +55,8 @@ def splits_with_hits(scan: SplitScan, few: Few) -> tuple[Split, ...] | None:
     candidates = [split for split, is_out in ruled_out if not is_out]
     if sum(scan.searcher(split).bytes_to_fetch(tree) for split in candidates) > few.max_fetched_bytes:
         return None
+    if few.limit is not None and few.limit <= few.max_rows:
+        return tuple(candidates)
     counted = scan.ask(lambda split: scan.searcher(split).count(tree, text), candidates)
     if sum(count for _, count in counted) > few.max_rows:
         return None
@@ -114,11 +119,11 @@ class Scan:
         schema = schema_from_json(self.schema_string)
         given = tuple(sorted(self.settings.items()))
         if isinstance(task, ManifestTask):
-            return self._scan_files(files_of(task, self.url, given), _open_splits(self.url, given))
+            return self._scan_files(files_of(task, self.url, given), shared_splits(self.url, given))
         return SplitScan(
             schema,
             _fields_of(self.mapping),
-            _open_splits(self.url, given),
+            shared_splits(self.url, given),
             splits=task,
             query=self.query,
             searches=self.searches,
@@ -164,7 +169,7 @@ class PlannedScan:
         `searches` are search predicates as JSON. `hints` are predicates that may exclude splits but never decide on
         rows.
         """
-        opened = _open_splits(log.url, tuple(sorted(settings.items())))
+        opened = shared_splits(log.url, tuple(sorted(settings.items())))
         self.snapshot = snapshot
         # A limit needs all files in one task.
         self._large = large_table(snapshot, where, hints, log.config) if wanted.limit is None else None
@@ -240,15 +245,38 @@ class PlannedScan:
         return self._table_scan.config
 
     def splits_with_hits(self) -> tuple[Split, ...] | None:
-        """Return the splits with hits if the search is small by the settings, else None."""
+        """Return the splits with hits if the search or filter is small, else None."""
         if self._large is not None:
             return None
+        if self._table_scan.tree is None:
+            return self._splits_of_filter()
         few = Few(
             max_splits=self._config[settings.SEARCH_DRIVER_MAX_SPLITS],
             max_fetched_bytes=self._config[settings.SEARCH_DRIVER_MAX_FETCH],
             max_rows=self._config[settings.SEARCH_DRIVER_MAX_ROWS],
+            limit=self.wanted.limit,
         )
         return splits_with_hits(self._table_scan, few)
+
+    def _splits_of_filter(self) -> tuple[Split, ...] | None:
+        """Return the splits with matches if the index finds few rows, else None."""
+        if self._table_scan.where is None:
+            return self._first_splits()
+        plan = plan_filter(self._table_scan, FilterLimits.of(self._config))
+        return tuple(plan.splits) if plan.is_small else None
+
+    def _first_splits(self) -> tuple[Split, ...] | None:
+        """Return the splits that hold the first rows, if few rows are wanted."""
+        missing = self.wanted.limit
+        if missing is None or missing > self._config[settings.SEARCH_DRIVER_MAX_ROWS]:
+            return None
+        first: list[Split] = []
+        for split in self._table_scan.splits:
+            if missing <= 0:
+                break
+            first.append(split)
+            missing -= split.num_records or 0
+        return tuple(first)
 
     def tasks(self) -> list[Task]:
         """Return the splits that may hold a row, in tasks of about the same size."""
@@ -307,8 +335,8 @@ _fields_of = functools.lru_cache(maxsize=_MOST_TABLES)(FieldMap.from_json)
 
 
 @functools.lru_cache(maxsize=_MOST_TABLES)
-def _open_splits(url: str, given: tuple[tuple[str, str], ...]) -> OpenSplits:
-    """Return the open splits of a table, shared by the tasks of one process.
+def shared_splits(url: str, given: tuple[tuple[str, str], ...]) -> OpenSplits:
+    """Return the open splits of a table, shared by its scans and tasks in this process.
 
     Splits never change.
     """

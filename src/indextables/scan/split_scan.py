@@ -178,6 +178,11 @@ class SplitScan:
             self._opened.groups.put(key, known)
         return known
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the splits are behind a network."""
+        return self._opened.is_remote
+
     def searcher(self, split: Split) -> SplitSearcher:
         return self._opened.get(
             split.path,

@@ -14,8 +14,8 @@ A put also succeeds at a version that was cleaned up, so a writer that slept mus
 after the put usually shows that ours is the newest version, on top of the same file that it was built on: done. All
 other cases are checked by name. Clean-up deletes in ascending order and every version names its parent. A version above
 ours must therefore name ours, and so must each one above it name the one below; a state above the highest of these
-means that all of them are ghosts; a state at ours must match ours; and the file or the state that ours was built on must
-be below it.
+means that all of them are ghosts; a state at ours must match ours; and the file or the state that ours was built on
+must be below it.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from indextables.spark.jvm.worker_errors import error_text
 from indextables.spark.options.arrow_types import conform_batch, ipc_stream, to_checked_schema
 from indextables.spark.options.source_options import NAME, SourceOptions
 from indextables.spark.scan.column_info import DescribeLoad
+from indextables.spark.scan.driver_answer import AnswerAggregate
 from indextables.spark.scan.planned_scan import ScanPlan, asked_snapshot, open_log
 from indextables.split.search.search_predicate import Predicate, for_table, from_json, operators, to_json
 
@@ -103,7 +104,14 @@ def opened_load(asked: SourceOptions, spark: SparkSession, scan: Any) -> Any:
     """
     options = json.dumps(asked.to_options()).encode()
     return gateway.bridge(spark).opened(
-        NAME, _title(asked), options, PlanScan(asked), PushSearches(asked), scan, DescribeLoad(asked)
+        NAME,
+        _title(asked),
+        options,
+        PlanScan(asked),
+        PushSearches(asked),
+        AnswerAggregate(asked),
+        scan,
+        DescribeLoad(asked),
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import operator
 import struct
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
 from indextables.config import Config, settings, store_settings
-from indextables.errors import ConfigError, IndexTablesError
+from indextables.errors import ConfigError, IndexTablesError, QueryError
 from indextables.log.snapshot import Snapshot
 from indextables.predicate import bind, parse_predicate
 from indextables.predicate.bound import (
@@ -42,7 +43,10 @@ from indextables.predicate.bound import (
 )
 from indextables.prune.files import hinted_mask, prune_mask
 from indextables.prune.partitions import PartitionValues
-from indextables.scan.split_scan import check_column
+from indextables.runtime.caching import BoundedCache
+from indextables.scan.filter_plan import FilterLimits, FilterPlan, plan_filter
+from indextables.scan.scan_tasks import shared_splits
+from indextables.scan.split_scan import TableScan, check_column
 from indextables.spark.hadoop.paths import hadoop_urls
 from indextables.spark.hadoop.settings import settings_of_hadoop
 from indextables.spark.jvm import gateway
@@ -50,9 +54,12 @@ from indextables.spark.jvm.worker_errors import error_text
 from indextables.spark.options.arrow_types import ipc_stream, to_spark_schema
 from indextables.spark.options.source_options import SourceOptions, option_text
 from indextables.spark.scan.driver_search import opened_load
+from indextables.split.search.open_splits import OpenSplits
 from indextables.split.verification import verify_seals
 from indextables.store import ObjectStore
 from indextables.table import Table
+
+logger = logging.getLogger(__name__)
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -107,6 +114,7 @@ def _literal(column: BoundColumn, value: BoundValue) -> Column:
     return F.lit(scalar_of(column, value).as_py())
 
 
+_MOST_FILTERS = 64
 _FILE_COLUMNS = ["path", "size", "modification_time"]
 _SEALED_COLUMNS = ["path", "size", "footer_start_offset", "footer_end_offset"]
 _CREDENTIALS = [setting for setting in settings.ALL if setting.secret]
@@ -121,9 +129,12 @@ def to_spark(
         raise ConfigError(
             f"cannot scan `{table.url}` natively because {scan}", hint="`indextables.read(spark, url)` reads it"
         )
-    options = {key: option_text(value) for key, value in table.log.options.items() if value is not None}
-    asked = SourceOptions(url=table.url, version=table.version, settings=options)
+    asked = SourceOptions(url=table.url, version=table.version, settings=_options_of(table))
     return scan.frame(spark, asked, where=where, columns=columns)
+
+
+def _options_of(table: Table) -> dict[str, str]:
+    return {key: option_text(value) for key, value in table.log.options.items() if value is not None}
 
 
 class NativeTable:
@@ -134,6 +145,7 @@ class NativeTable:
         snapshot: Snapshot,
         config: Config,
         store: ObjectStore,
+        opened: OpenSplits,
         root: str,
         files: pa.Table,
         partitions: pa.Table,
@@ -142,6 +154,7 @@ class NativeTable:
         self._snapshot = snapshot
         self._config = config
         self._store = store
+        self._opened = opened
         self._root = root
         self._files = files
         self._partitions = partitions
@@ -171,7 +184,8 @@ class NativeTable:
         partitions = _partition_values(files, snapshot)
         if isinstance(partitions, str):
             return partitions
-        return cls(snapshot, config, table.log.reader.store, root, files, partitions)
+        opened = shared_splits(table.log.url, tuple(sorted(_options_of(table).items())))
+        return cls(snapshot, config, table.log.reader.store, opened, root, files, partitions)
 
     def frame(
         self, spark: SparkSession, asked: SourceOptions, *, where: str | None, columns: Sequence[str] | None
@@ -204,6 +218,7 @@ class NativeTable:
             ipc_stream(table),
             self._snapshot.num_files,
             MayMatch(self._files, self._snapshot, self._config),
+            ChooseSplits(self._files, self._snapshot, self._config, self._opened),
             VerifySeals(self._files, self._store, self._config),
         )
         return bridge.nativeScan(splits, self.schema.json())
@@ -245,9 +260,55 @@ class MayMatch:
     def apply(self, hints: str) -> bytes:
         """Return the bytes for `hints`, a JSON array of predicates."""
         mask = hinted_mask(self._files, json.loads(hints), self._snapshot, self._config)
-        numbers = pc.cast(mask, pa.uint8())
-        found: bytes = numbers.buffers()[1].to_pybytes()[numbers.offset : numbers.offset + len(numbers)]
-        return found
+        return _bytes_of(pc.cast(mask, pa.uint8()))
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+class ChooseSplits:
+    """Callback for Java that plans a plain filter: rows by the index, or fewer splits."""
+
+    def __init__(self, files: pa.Table, snapshot: Snapshot, config: Config, opened: OpenSplits) -> None:
+        self._files = files
+        self._snapshot = snapshot
+        self._config = config.with_properties(snapshot.metadata.configuration)
+        self._opened = opened
+        self._known: BoundedCache[str, FilterPlan] = BoundedCache(_MOST_FILTERS)
+
+    def apply(self, hints: str) -> bytes | str:
+        """Return what to do for `hints`, a JSON array of predicates.
+
+        The answer is empty if the filter tells no more than the log. Else it has one byte, 1 if a scan by the index
+        shall replace Spark's, the length of a reason, the reason, and one byte a split: whether the split may match.
+        """
+        mode = self._config[settings.SCAN_MODE]
+        if mode == "native":
+            return b""
+        try:
+            plan = self._plan(" AND ".join(json.loads(hints)))
+        except QueryError as error:  # Spark decides on rows itself
+            logger.debug("no index decides `%s`: %s", hints, error.message)
+            return b""
+        except IndexTablesError as error:
+            return error_text(error)
+        if not plan.by_index:
+            return b""
+        is_by_index = plan.is_small or mode == "index"
+        kept = pa.array([split.path for split in plan.splits], pa.string())
+        mask = pc.cast(pc.is_in(self._files["path"].combine_chunks(), value_set=kept), pa.uint8())
+        reason = plan.reason.encode()
+        return bytes([is_by_index]) + len(reason).to_bytes(4, "big") + reason + _bytes_of(mask)
+
+    def _plan(self, where: str) -> FilterPlan:
+        """Plan a filter; a plan that counted all rows stays valid for this version."""
+        known = self._known.get(where)
+        if known is None:
+            scan = TableScan(self._snapshot, self._config, self._opened, where=where)
+            known = plan_filter(scan, FilterLimits.of(self._config))
+            if known.num_rows is not None:
+                self._known.put(where, known)
+        return known
 
     class Java:
         implements = ("java.util.function.Function",)
@@ -275,6 +336,12 @@ class VerifySeals:
 
     class Java:
         implements = ("java.util.function.Function",)
+
+
+def _bytes_of(numbers: pa.Array[Any]) -> bytes:
+    """Return an array of bytes without its validity."""
+    found: bytes = numbers.buffers()[1].to_pybytes()[numbers.offset : numbers.offset + len(numbers)]
+    return found
 
 
 def _are_known_to_spark(table: Table, spark: SparkSession) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+from indextables.predicate.bound import BoundComparison
 from indextables.split.query.catalog import FLOAT, STRING, TEXT, Catalog, Field, resolve
-from indextables.split.query.tree import InSet, Leaf, Node, Phrase, Term, leaves
+from indextables.split.query.tree import Holds, InSet, Leaf, Node, Phrase, Term, leaves
 from indextables.split.query.values import Unsupported, literal
 
 
@@ -79,6 +80,8 @@ class _Collector:
 
     def _terms(self, leaf: Leaf, field: Field) -> set[TermNeed] | None:
         """Return the terms that a leaf looks up, or None if it may read its whole field."""
+        if field.kind == STRING and isinstance(leaf, Holds):
+            return _equal_value(leaf, field)
         if field.kind == STRING and isinstance(leaf, Term | Phrase):
             return self._whole_value(leaf, field)
         if field.kind != TEXT or not isinstance(leaf, Term | Phrase | InSet):
@@ -101,3 +104,11 @@ class _Collector:
             tokens = [*tokens, *(token for _, token in self._catalog.placed_tokens(field.column, text))]
         positions = len(tokens) > 1 and not field.tokenizer.startswith("ngram")
         return {TermNeed(field.name, token.encode(), positions) for token in tokens}
+
+
+def _equal_value(leaf: Holds, field: Field) -> set[TermNeed] | None:
+    """Return the one term of an equality, or None for another test of values."""
+    test = leaf.test
+    if not isinstance(test, BoundComparison) or test.operator != "=" or not isinstance(test.value, str):
+        return None
+    return {TermNeed(field.name, test.value.encode(), positions=False)}

@@ -13,7 +13,7 @@ Rows decide everything else. NULL has no value in an index, so a negation also a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tantivy
@@ -47,12 +47,23 @@ _MOST_PREFIX_BYTES = 200
 
 def decided_part(bound: BoundPredicate, fields: FieldMap, has_nan: HasNan) -> tuple[Node | None, BoundPredicate | None]:
     """Split a predicate into a query, and the rest that rows decide; both must hold."""
-    terms = bound.terms if isinstance(bound, BoundAnd) else (bound,)
+    terms = _needed_terms(bound.terms) if isinstance(bound, BoundAnd) else (bound,)
     found = [(term, _node(term, fields, has_nan)) for term in terms]
     nodes = tuple(node for _, node in found if node is not None)
     rest = tuple(term for term, node in found if node is None)
     left = None if not rest else rest[0] if len(rest) == 1 else BoundAnd(rest)
     return (None if not nodes else nodes[0] if len(nodes) == 1 else And(nodes)), left
+
+
+def _needed_terms(terms: Sequence[BoundPredicate]) -> Sequence[BoundPredicate]:
+    """Leave out `IS NOT NULL` on columns whose values another term compares.
+
+    Spark adds it to every comparison, and no comparison is true for NULL.
+    """
+    compared = {term.column.path for term in terms if isinstance(term, BoundComparison | BoundIn | BoundLike)}
+    return [
+        term for term in terms if not (isinstance(term, BoundNull) and term.negated and term.column.path in compared)
+    ]
 
 
 def _node(bound: BoundPredicate, fields: FieldMap, has_nan: HasNan) -> Node | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from indextables.predicate.bound import BoundComparison, BoundIn
 from indextables.split.query.catalog import STRING, TEXT, Catalog, Field, resolve
-from indextables.split.query.tree import And, Boost, InSet, Leaf, Node, Or, Phrase, Prefer, Term
+from indextables.split.query.tree import And, Boost, Holds, InSet, Leaf, Node, Or, Phrase, Prefer, Term
 
 MayContain = Callable[[str, str], bool]
 """Returns whether a field, by its name in the index, may hold a term."""
@@ -21,9 +22,26 @@ def may_match(tree: Node, catalog: Catalog, may_contain: MayContain) -> bool:
         return may_match(tree.required, catalog, may_contain)
     if isinstance(tree, Boost):
         return may_match(tree.part, catalog, may_contain)
+    texts: Sequence[str]
     if isinstance(tree, Term | Phrase | InSet):
-        return any(_may_hold(tree, field, catalog, may_contain) for field in _fields(tree, catalog))
-    return True
+        texts = tree.texts if isinstance(tree, InSet) else (tree.text,)
+    elif isinstance(tree, Holds):
+        texts = _equal_texts(tree)
+    else:
+        return True
+    return any(_may_hold(texts, field, catalog, may_contain) for field in _fields(tree, catalog))
+
+
+def _equal_texts(leaf: Holds) -> Sequence[str]:
+    """Return the values of which a row must have one; none if others match too."""
+    test = leaf.test
+    if isinstance(test, BoundComparison) and test.operator == "=":
+        values: Sequence[object] = (test.value,)
+    elif isinstance(test, BoundIn) and not test.negated:
+        values = test.values
+    else:
+        return ()
+    return [value for value in values if isinstance(value, str)]
 
 
 def _fields(leaf: Leaf, catalog: Catalog) -> list[Field | None]:
@@ -34,10 +52,7 @@ def _fields(leaf: Leaf, catalog: Catalog) -> list[Field | None]:
     return [None if found is None else found[0]]
 
 
-def _may_hold(leaf: Term | Phrase | InSet, field: Field | None, catalog: Catalog, may_contain: MayContain) -> bool:
-    if field is None or field.kind not in {TEXT, STRING} or field.type.startswith("decimal"):
-        return True
-    texts = leaf.texts if isinstance(leaf, InSet) else (leaf.text,)
-    if not texts:
+def _may_hold(texts: Sequence[str], field: Field | None, catalog: Catalog, may_contain: MayContain) -> bool:
+    if not texts or field is None or field.kind not in {TEXT, STRING} or field.type.startswith("decimal"):
         return True
     return any(all(may_contain(field.name, term) for term in catalog.tokens(field.column, text)) for text in texts)

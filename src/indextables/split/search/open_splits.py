@@ -50,6 +50,7 @@ class OpenSplits:
         """
         waiting = min(config[settings.STORE_PARALLELISM], _MOST_WAITING) if store.is_remote else 0
         self.at_once = max(_CORES, waiting)
+        self.is_remote = store.is_remote
         self._store = store
         self._cache = IndexCache(config)
         self._cold = ColdIndexes.of(config)

@@ -24,9 +24,9 @@ public final class Bridge {
     /** Splits of a table among all live ones, given in Arrow's stream format. */
     public LiveSplits splits(
         String root, String version, String partitionSchema, byte[] files, int numLive, Function mayMatch,
-        Function verify) {
+        Function choose, Function verify) {
         StructType schema = Texts.schema(partitionSchema);
-        return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch, verify);
+        return new LiveSplits(root, version, schema, Rows.of(files), numLive, mayMatch, choose, verify);
     }
 
     public NativeScan nativeScan(LiveSplits splits, String schema) {
@@ -34,8 +34,9 @@ public final class Bridge {
     }
 
     public PrivateScan.Opened opened(
-        String format, String title, byte[] options, Function plan, Function push, Function scan, Function describe) {
-        return new PrivateScan.Opened(format, title, Texts.map(options), plan, push, scan, describe);
+        String format, String title, byte[] options, Function plan, Function push, Function aggregate, Function scan,
+        Function describe) {
+        return new PrivateScan.Opened(format, title, Texts.map(options), plan, push, aggregate, scan, describe);
     }
 
     public Dataset dataFrame(SparkSession session, NativeScan scan, PrivateScan.Opened opened) {

@@ -39,28 +39,34 @@ public final class LiveSplits implements FileIndex {
     private final InternalRow[] partitions;
     private final int numLive;
     private final Function mayMatch;
+    private final Function choose;
     private final Function verify;
     /** For other kinds of scans; null if they are not needed. */
     PrivateScan.Opened opened;
     private final String appliedFilters;
+    /** Why these splits are read, for EXPLAIN. */
+    private final String reason;
     private final int[] numbers;
     /** Whether each split is verified, by index; shared by all copies that were pruned from one. */
     private final boolean[] verified;
 
     /**
      * `rows` hold path, size and time of the splits to read, then their partition values. `mayMatch` takes predicates as
-     * JSON texts, and returns one byte a split, 0 if no row can match. `verify` takes the indexes of splits as four-byte
+     * JSON texts, and returns one byte a split, 0 if no row can match. `choose` takes the same, and returns a
+     * `FilterChoice`. `verify` takes the indexes of splits as four-byte
      * integers, and returns the text of an error if one of them is damaged.
      */
     public LiveSplits(
         String root, String version, StructType partitionSchema, List rows, int numLive, Function mayMatch,
-        Function verify) {
+        Function choose, Function verify) {
         this.root = new Path(root);
         this.version = version;
         this.partitionSchema = partitionSchema;
         this.mayMatch = mayMatch;
+        this.choose = choose;
         this.verify = verify;
         this.appliedFilters = "";
+        this.reason = "";
         this.numLive = numLive;
         this.files = new FileStatus[rows.size()];
         this.partitions = new InternalRow[rows.size()];
@@ -77,11 +83,13 @@ public final class LiveSplits implements FileIndex {
         }
     }
 
-    private LiveSplits(LiveSplits all, List kept, String appliedFilters) {
+    private LiveSplits(LiveSplits all, List kept, String appliedFilters, String reason) {
         this.root = all.root;
         this.version = all.version;
         this.partitionSchema = all.partitionSchema;
         this.mayMatch = all.mayMatch;
+        this.choose = all.choose;
+        this.reason = reason;
         this.verify = all.verify;
         this.verified = all.verified;
         this.opened = all.opened;
@@ -117,7 +125,22 @@ public final class LiveSplits implements FileIndex {
             if (SubqueryExpression.hasSubquery(filter) || !filter.deterministic() || !canEvaluate(filter)) continue;
             (isOnPartitions(filter) ? conjuncts : others).add(filter);
         }
-        return new LiveSplits(this, kept(conjuncts, others), asked);
+        return new LiveSplits(this, kept(conjuncts, mask(others)), asked, "");
+    }
+
+    /** The plan of the driver for all filters that it understands; null if it knows no more than the log. */
+    FilterChoice chosen(List filters) {
+        List hints = new ArrayList();
+        for (int i = 0; i < filters.size(); i++) {
+            Expression filter = (Expression) filters.get(i);
+            if (!SubqueryExpression.hasSubquery(filter) && filter.deterministic()) addHint(filter, hints);
+        }
+        return hints.isEmpty() ? null : FilterChoice.of(hints, choose);
+    }
+
+    /** The splits that a choice leaves. */
+    LiveSplits narrowed(FilterChoice choice) {
+        return new LiveSplits(this, kept(new ArrayList(), choice.mask), appliedFilters, choice.reason);
     }
 
     /** Whether Java can evaluate a whole expression: functions of Python run in separate processes. */
@@ -145,10 +168,9 @@ public final class LiveSplits implements FileIndex {
     }
 
     /** The indexes of the splits that match partition filters and that other filters do not exclude. */
-    private List kept(List partitionFilters, List dataFilters) {
+    private List kept(List partitionFilters, byte[] mask) {
         BasePredicate[] predicates = new BasePredicate[partitionFilters.size()];
         for (int i = 0; i < predicates.length; i++) predicates[i] = bound((Expression) partitionFilters.get(i));
-        byte[] mask = mask(dataFilters);
         List kept = new ArrayList();
         for (int i = 0; i < files.length; i++) {
             boolean isKept = mask == null || mask[numbers[i]] != 0;
@@ -175,18 +197,20 @@ public final class LiveSplits implements FileIndex {
 
     private byte[] mask(List filters) {
         List hints = new ArrayList();
-        for (int i = 0; i < filters.size(); i++) {
-            scala.Option filter = DataSourceStrategy$.MODULE$.translateFilter((Expression) filters.get(i), true);
-            String hint = filter.isEmpty() ? null : FilterText.of((Filter) filter.get());
-            if (hint != null) hints.add(hint);
-        }
+        for (int i = 0; i < filters.size(); i++) addHint((Expression) filters.get(i), hints);
         return hints.isEmpty() ? null : (byte[]) mayMatch.apply(Texts.json(hints));
+    }
+
+    private static void addHint(Expression expression, List hints) {
+        scala.Option filter = DataSourceStrategy$.MODULE$.translateFilter(expression, true);
+        String hint = filter.isEmpty() ? null : FilterText.of((Filter) filter.get());
+        if (hint != null) hints.add(hint);
     }
 
     public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
         List conjuncts = new ArrayList();
         conjuncts.addAll(CollectionConverters.asJava(partitionFilters));
-        List kept = kept(conjuncts, CollectionConverters.asJava(dataFilters));
+        List kept = kept(conjuncts, mask(CollectionConverters.asJava(dataFilters)));
         verify(kept);
         Map directories = new LinkedHashMap();
         for (int i = 0; i < kept.size(); i++) {
@@ -232,7 +256,8 @@ public final class LiveSplits implements FileIndex {
 
     public Seq rootPaths() {
         List paths = new ArrayList();
-        paths.add(new TablePath(root, files.length + " of " + numLive + " splits of version " + version));
+        String note = files.length + " of " + numLive + " splits of version " + version;
+        paths.add(new TablePath(root, reason.isEmpty() ? note : note + " (" + reason + ")"));
         return CollectionConverters.asScala(paths).toSeq();
     }
 

@@ -1,6 +1,7 @@
 package indextables.spark;
 
 import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -57,14 +58,21 @@ public final class NativeScan {
         return node instanceof Filter && splitsOf(((Filter) node).child()) != null;
     }
 
-    /** The same filter over the splits that it does not exclude. */
+    /** The same filter over a scan by the index, or over the splits that it does not exclude. */
     static LogicalPlan pruned(Object node) {
         Filter filter = (Filter) node;
         LogicalRelation scan = (LogicalRelation) filter.child();
         HadoopFsRelation relation = (HadoopFsRelation) scan.relation();
         LiveSplits splits = splitsOf(scan);
-        LiveSplits left = splits.pruned(SearchRules.conjuncts(filter.condition(), new ArrayList()));
+        List conjuncts = SearchRules.conjuncts(filter.condition(), new ArrayList());
+        LiveSplits left = splits.pruned(conjuncts);
         if (left == splits) return filter;
+        FilterChoice choice = left.chosen(conjuncts);
+        if (choice != null && choice.isByIndex) {
+            LogicalPlan found = SearchedScan.filtering(scan, choice.where);
+            if (found != null) return new Filter(filter.condition(), found);
+        }
+        if (choice != null) left = left.narrowed(choice);
         HadoopFsRelation narrowed = new HadoopFsRelation(
             left, relation.partitionSchema(), relation.dataSchema(), relation.bucketSpec(), relation.fileFormat(),
             relation.options(), relation.sparkSession());

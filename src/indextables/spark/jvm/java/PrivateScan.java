@@ -74,6 +74,7 @@ public final class PrivateScan extends PythonTable {
         final Map options;
         final Function plan;
         final Function push;
+        final Function aggregate;
         private final Function scan;
         private final Function describe;
         private Map fields;
@@ -83,16 +84,19 @@ public final class PrivateScan extends PythonTable {
         /**
          * `plan` takes the columns and options of a scan as JSON. It returns the length of a note, the note, and rows in
          * Arrow's stream format if it found all of them. `push` takes searches as JSON, and returns those that the scans
-         * decide; the rows decide the others. `scan` returns the native scan, or an empty list if there is none.
+         * decide; the rows decide the others. `aggregate` takes an aggregation as JSON, and returns its rows in Arrow's
+         * stream format, or nothing if Spark has to aggregate. `scan` returns the native scan, or an empty list if there is none.
          * `describe` describes the indexing of columns.
          */
         public Opened(
-            String format, String title, Map options, Function plan, Function push, Function scan, Function describe) {
+            String format, String title, Map options, Function plan, Function push, Function aggregate, Function scan,
+            Function describe) {
             this.format = format;
             this.title = title;
             this.options = options;
             this.plan = plan;
             this.push = push;
+            this.aggregate = aggregate;
             this.scan = scan;
             this.describe = describe;
         }
@@ -119,29 +123,43 @@ public final class PrivateScan extends PythonTable {
         final List searches;
         final boolean score;
         final String snippet;
+        /** A predicate that every row must match; null if there is none. */
+        final String where;
+        /** The most rows to find; -1 for all. */
+        final int limit;
 
         Asked() {
-            this(new ArrayList(), false, null);
+            this(new ArrayList(), false, null, null, -1);
         }
 
-        private Asked(List searches, boolean score, String snippet) {
+        private Asked(List searches, boolean score, String snippet, String where, int limit) {
             this.searches = searches;
             this.score = score;
             this.snippet = snippet;
+            this.where = where;
+            this.limit = limit;
         }
 
         Asked searching(List more) {
             List all = new ArrayList(searches);
             all.addAll(more);
-            return new Asked(all, score, snippet);
+            return new Asked(all, score, snippet, where, limit);
         }
 
         Asked scoring() {
-            return new Asked(searches, true, snippet);
+            return new Asked(searches, true, snippet, where, limit);
         }
 
         Asked showing(String column) {
-            return new Asked(searches, score, column);
+            return new Asked(searches, score, column, where, limit);
+        }
+
+        Asked filtering(String predicate) {
+            return new Asked(searches, score, snippet, predicate, limit);
+        }
+
+        Asked limiting(int numRows) {
+            return new Asked(searches, score, snippet, where, numRows);
         }
 
         /** The requests as options of a load. */
@@ -150,6 +168,8 @@ public final class PrivateScan extends PythonTable {
             if (!searches.isEmpty()) options.put("searches", Texts.json(searches));
             if (score) options.put("score", "true");
             if (snippet != null) options.put("snippet", snippet);
+            if (where != null) options.put("where", where);
+            if (limit >= 0) options.put("limit", String.valueOf(limit));
             return options;
         }
     }
@@ -164,9 +184,9 @@ public final class PrivateScan extends PythonTable {
             this.needed = table.schema();
         }
 
-        /** A limit of the load applies before all filters, so they must not exclude splits then. */
+        /** A limit applies before all filters, so they must not exclude splits then. */
         public Filter[] pushFilters(Filter[] filters) {
-            if (table.opened.options.containsKey("limit")) return filters;
+            if (table.opened.options.containsKey("limit") || table.asked.limit >= 0) return filters;
             for (int i = 0; i < filters.length; i++) {
                 String hint = FilterText.of(filters[i]);
                 if (hint != null) hints.add(hint);

@@ -7,7 +7,9 @@ import java.util.WeakHashMap;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
@@ -173,16 +175,23 @@ final class ScanRules {
         }
     }
 
-    /** Filters above a scan select its splits, so Spark plans for the remaining part of the table. */
+    /**
+     * Aggregations are answered by the log or the index, limits stop scans early, and filters go to the index or select
+     * splits, so Spark plans for the remaining part of the table.
+     */
     private static final class PruneSplits extends Rule {
         public TreeNode apply(TreeNode plan) {
             return ((LogicalPlan) plan).transformDown(new AbstractPartialFunction() {
                 public boolean isDefinedAt(Object node) {
-                    return NativeScan.isFiltered(node);
+                    return node instanceof Aggregate || node instanceof LocalLimit || NativeScan.isFiltered(node);
                 }
 
                 public Object applyOrElse(Object node, scala.Function1 otherwise) {
-                    return NativeScan.isFiltered(node) ? NativeScan.pruned(node) : otherwise.apply(node);
+                    LogicalPlan better = null;
+                    if (node instanceof Aggregate) better = AggregateRules.answered((Aggregate) node);
+                    else if (node instanceof LocalLimit) better = LimitRules.stopped((LocalLimit) node);
+                    else if (NativeScan.isFiltered(node)) better = NativeScan.pruned(node);
+                    return better == null ? otherwise.apply(node) : better;
                 }
             });
         }

@@ -40,6 +40,14 @@ final class SearchedScan {
         return over(scan, scan.output(), PrivateScan.of(scan.schema(), opened, asked.searching(accepted)));
     }
 
+    /** A scan of the rows that match a predicate, instead of a native scan; null if there is none. */
+    static LogicalPlan filtering(LogicalPlan scan, String where) {
+        PrivateScan.Opened opened = openedNatively(scan);
+        if (opened == null) return null;
+        PrivateScan.Asked asked = new PrivateScan.Asked().filtering(where);
+        return over(scan, scan.output(), PrivateScan.of(scan.schema(), opened, asked));
+    }
+
     /** A searched scan with scores; null if a limit of its load would then select other rows. */
     static LogicalPlan scoring(LogicalPlan scan) {
         PrivateScan table = privateOf(scan);
@@ -87,7 +95,25 @@ final class SearchedScan {
             org.apache.spark.sql.util.CaseInsensitiveStringMap.empty(), scala.Option.empty());
     }
 
-    private static PrivateScan privateOf(Object node) {
+    /** A scan of at most so many rows; null if there is none. With scores, these are the best rows of a search. */
+    static LogicalPlan limited(LogicalPlan scan, int limit, boolean isScored, int fewRows) {
+        PrivateScan table = privateOf(scan);
+        PrivateScan.Opened opened = openedBy(scan);
+        if (opened == null || opened.options.containsKey("limit")) return null;
+        if (table == null && (limit > fewRows || isScored)) return null;
+        PrivateScan.Asked asked = table == null ? new PrivateScan.Asked() : table.asked;
+        // A scan with scores returns the best rows, not the first ones.
+        if (asked.limit >= 0 || asked.score != isScored || opened.options.containsKey("score")) return null;
+        return over(scan, scan.output(), PrivateScan.of(scan.schema(), opened, asked.limiting(limit)));
+    }
+
+    /** The opened load of one of our scans; null for other nodes. */
+    static PrivateScan.Opened openedBy(LogicalPlan scan) {
+        PrivateScan table = privateOf(scan);
+        return table == null ? openedNatively(scan) : table.opened;
+    }
+
+    static PrivateScan privateOf(Object node) {
         if (!(node instanceof DataSourceV2Relation)) return null;
         Object table = ((DataSourceV2Relation) node).table();
         return table instanceof PrivateScan ? (PrivateScan) table : null;
