@@ -19,6 +19,7 @@ from tests.servers import KINDS
 SPARK, SERVERS = "Spark", "servers"
 # Modules of tests that take long and share nothing: each test is given out alone.
 _ALONE = ("tests/simulator/", "tests/fuzz/")
+_SPARK_UNITS = 6
 _SETTINGS = "_hypothesis_internal_use_settings"
 
 
@@ -59,19 +60,21 @@ def needs(item: pytest.Item) -> str | None:
 def share_out(items: list[pytest.Item]) -> dict[str, str]:
     """Order the items for several processes, and return the unit of work of each id.
 
-    All tests on a Spark session go to one process, and all on servers to one, so that each is started once. Other
-    modules are units, whose fixtures are made once. Those that take long come first, so that all processes end at
-    about the same time.
+    The modules with tests on a Spark session are a few units, which come first: every process starts one Java process,
+    and ends it after its last unit of them. All tests on servers go to one process, so that each server is started
+    once. Other modules are units, whose fixtures are made once. Those that take long come first, so that all processes
+    end at about the same time.
     """
     units = {id(item): _unit(item) for item in items}
-    items.sort(key=lambda item: units[id(item)][0])
+    items.sort(key=lambda item: units[id(item)][: 1 if units[id(item)][0] else 2])
     return {item.nodeid: units[id(item)][1] for item in items}
 
 
 def _unit(item: pytest.Item) -> tuple[int, str]:
+    module = item.nodeid.partition("::")[0]
     if room := needs(item):
-        return (0 if room == SPARK else 1), room
+        share = zlib.crc32(module.encode()) % _SPARK_UNITS
+        return (0, f"{SPARK} {share}") if room == SPARK else (1, SERVERS)
     if item.nodeid.startswith(_ALONE):
         return 2, item.nodeid
-    module = item.nodeid.partition("::")[0]
     return (3, module) if item.get_closest_marker("slow") is None else (2, f"slow {module}")
