@@ -17,6 +17,7 @@ from tests.spark.spark_sessions import spark_session
 import indextables as it
 
 _WANTED = "id >= 2100 AND id < 2103 OR score > 24000"
+_NATIVE = {"scan.mode": "native"}
 
 
 def flip_in_spark(
@@ -75,14 +76,20 @@ def _ask(spark: Any, enabled: Any, place: Path, names: Collection[str]) -> Answe
     url = str(place)
     ways: dict[str, Callable[[], Any]] = {
         "native scan": lambda: it.Table.open(url).to_spark(spark),
-        "native filter": lambda: it.Table.open(url).to_spark(spark).filter(_WANTED),
-        "native load": lambda: enabled.read.format("indextables").load(url).filter("id = 4100").select("message"),
-        "native count": lambda: enabled.read.format("indextables").load(url).groupBy("day").count(),
+        "native filter": lambda: it.Table.open(url, options=_NATIVE).to_spark(spark).filter(_WANTED),
+        "native load": lambda: _load(enabled, url, **_NATIVE).filter("id = 4100").select("message"),
+        "native count": lambda: _load(enabled, url, **_NATIVE).groupBy("day").count(),
+        "indexed filter": lambda: _load(enabled, url).filter("id = 4100 OR message = 'none'").select("message"),
+        "indexed count": lambda: _load(enabled, url).filter("id >= 4100").groupBy("day").count(),
         "driver search": lambda: it.read(enabled, url, search="needle2101 OR needle60003"),
         "task scan": lambda: spark.read.format("indextables").load(url).filter(_WANTED),
         "task search": lambda: it.read(spark, url, search="hay AND needle2101", columns=["id", "message"]),
     }
     return {name: _rows(way) for name, way in ways.items() if not names or name in names}
+
+
+def _load(session: Any, url: str, **options: str) -> Any:
+    return session.read.format("indextables").options(**options).load(url)
 
 
 def _rows(way: Callable[[], Any]) -> Any:

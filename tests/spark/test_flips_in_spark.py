@@ -14,7 +14,7 @@ _REGIONS = (
     "split index pieces",
     "manifest",
 )
-_WAYS = ("native filter", "native count", "driver search", "task search")
+_WAYS = ("native filter", "native count", "indexed filter", "indexed count", "driver search", "task search")
 
 
 @pytest.mark.slow

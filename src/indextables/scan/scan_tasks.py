@@ -336,7 +336,7 @@ _fields_of = functools.lru_cache(maxsize=_MOST_TABLES)(FieldMap.from_json)
 
 @functools.lru_cache(maxsize=_MOST_TABLES)
 def shared_splits(url: str, given: tuple[tuple[str, str], ...]) -> OpenSplits:
-    """Return the open splits of a table, shared by its scans and tasks in this process.
+    """Return the open splits of a table, shared by its scans in this process.
 
     Splits never change.
     """

@@ -1,4 +1,4 @@
-"""Answer an aggregation while it is planned, if the log or the indexes at hand decide it.
+"""Answer an aggregation by the log or the indexes at hand, if they decide it.
 
 | measure | exact if |
 |---|---|

@@ -1,8 +1,9 @@
-"""Callback for Java: aggregations that the log and the indexes decide while a query is planned."""
+"""Callback for Java: aggregations that the log and the indexes decide."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,15 +11,16 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from indextables.config import settings
-from indextables.errors import IndexTablesError, QueryError
+from indextables.errors import IndexTablesError
 from indextables.scan.aggregate.planned import Measure, planned_answer
 from indextables.scan.filter_plan import FilterLimits
 from indextables.scan.scan_tasks import shared_splits
 from indextables.scan.split_scan import TableScan
-from indextables.spark.jvm.worker_errors import error_text
 from indextables.spark.options.arrow_types import conform_batch, ipc_stream, to_checked_schema
 from indextables.spark.options.source_options import SourceOptions
 from indextables.spark.scan.planned_scan import asked_snapshot, open_log
+
+logger = logging.getLogger(__name__)
 
 
 class _Request(NamedTuple):
@@ -42,17 +44,13 @@ class AnswerAggregate:
     def __init__(self, asked: SourceOptions) -> None:
         self._asked = asked
 
-    def apply(self, text: str) -> bytes | str:
-        """Return rows in Arrow's stream format, or nothing if Spark has to aggregate.
-
-        An error is returned as text.
-        """
+    def apply(self, text: str) -> bytes:
+        """Return rows in Arrow's stream format, or nothing if Spark has to aggregate."""
         try:
             table = self._answer(_Request.parse(text))
-        except QueryError:  # a predicate that only Spark understands
+        except IndexTablesError as error:  # a scan of Spark reports it, if it reads that split
+            logger.info("no index answers an aggregation of `%s`: %s", self._asked.url, error.message)
             return b""
-        except IndexTablesError as error:
-            return error_text(error)
         return b"" if table is None else ipc_stream(table)
 
     def _answer(self, request: _Request) -> pa.Table | None:

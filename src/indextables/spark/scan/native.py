@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
 from indextables.config import Config, settings, store_settings
-from indextables.errors import ConfigError, IndexTablesError, QueryError
+from indextables.errors import ConfigError, IndexTablesError
 from indextables.log.snapshot import Snapshot
 from indextables.predicate import bind, parse_predicate
 from indextables.predicate.bound import (
@@ -276,7 +276,7 @@ class ChooseSplits:
         self._opened = opened
         self._known: BoundedCache[str, FilterPlan] = BoundedCache(_MOST_FILTERS)
 
-    def apply(self, hints: str) -> bytes | str:
+    def apply(self, hints: str) -> bytes:
         """Return what to do for `hints`, a JSON array of predicates.
 
         The answer is empty if the filter tells no more than the log. Else it has one byte, 1 if a scan by the index
@@ -287,11 +287,9 @@ class ChooseSplits:
             return b""
         try:
             plan = self._plan(" AND ".join(json.loads(hints)))
-        except QueryError as error:  # Spark decides on rows itself
-            logger.debug("no index decides `%s`: %s", hints, error.message)
+        except IndexTablesError as error:  # a scan of Spark reports it, if it reads that split
+            logger.info("no index decides `%s`: %s", hints, error.message)
             return b""
-        except IndexTablesError as error:
-            return error_text(error)
         if not plan.by_index:
             return b""
         is_by_index = plan.is_small or mode == "index"

@@ -41,6 +41,7 @@ public final class Bridge {
 
     public Dataset dataFrame(SparkSession session, NativeScan scan, PrivateScan.Opened opened) {
         scan.openedBy(opened);
+        FoundRows.show(session.experimental());
         ScanRules.pruneSplits(((org.apache.spark.sql.classic.SparkSession) session).extensions());
         return session.baseRelationToDataFrame(scan.relation(session));
     }
