@@ -193,6 +193,11 @@ class StateFiles:
         except CheckpointCorruptionError as error:
             raise DamagedBaseError(error.message, version=self.state.state_version, path=error.path) from error
 
+    def entries(self, infos: Sequence[ManifestInfo], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield some columns of all entries of manifests, also of removed files."""
+        for table in self._manifests.tables(infos, self.state.state_version, columns):
+            yield table.select(list(columns))
+
 
 def _with_path(columns: Sequence[str] | None) -> Sequence[str] | None:
     """Add the column `path`, which tombstones need, to the requested columns."""

@@ -98,6 +98,16 @@ class TermHashes:
         low = pa.Array.from_buffers(pa.uint16(), self.num_terms, [None, pa.py_buffer(self._lows)]).cast(pa.uint64())
         return pc.bit_wise_or(pc.shift_left(high, _number(LOW_BITS)), low)
 
+    @property
+    def parts(self) -> tuple[memoryview, memoryview]:
+        """Low and high parts of the hashes, as they are stored."""
+        return self._lows, self._highs
+
+    @classmethod
+    def of_parts(cls, exponent: int, num_terms: int, data: memoryview) -> TermHashes:
+        """Return the hashes of joined parts, without their fields."""
+        return cls(frozenset(), exponent, data[: 2 * num_terms], data[2 * num_terms :])
+
     def _end_of(self, bucket: int) -> int:
         """Return the number of terms up to the end of a bucket: the ones before its zero."""
         before, place = 0, 0
