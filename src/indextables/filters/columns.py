@@ -44,20 +44,23 @@ class Geometry(NamedTuple):
 def choose_geometry(exponents: Sequence[int], num_terms: Sequence[int], most_column_bytes: int) -> Geometry | None:
     """Choose the form of a block for splits with these numbers of buckets and terms.
 
-    Nine in ten splits get at least 32 bits a term; larger ones pass more absent terms. Hashes are as long as those of a
-    split with the average number of terms. With less room there are fewer bits, and None if there is too little room to
-    be of use.
+    Nine in ten splits get at least 32 bits a term; larger ones pass more absent terms. Hashes are about as
+    long as the longest of nine in ten splits. With less room there are fewer bits, and None if there is too little room
+    to be of use.
     """
     if not exponents:
         return None
-    typical = (max(1, -(-sum(num_terms) // len(num_terms))) - 1).bit_length()
-    typical = min(max(LEAST_EXPONENT, typical), MOST_EXPONENT)
-    loads = sorted(count << max(0, typical - own) for own, count in zip(exponents, num_terms, strict=True))
-    load = max(1, loads[math.ceil(_TYPICAL * len(loads)) - 1])
+    typical = min(max(LEAST_EXPONENT, (2 * _most_of(num_terms) // 3).bit_length()), MOST_EXPONENT)
+    load = max(1, _most_of([count << max(0, typical - own) for own, count in zip(exponents, num_terms, strict=True)]))
     wanted = -(-load * BITS_PER_TERM // (NUM_PARTS * WINDOW_BITS))
     least = -(-load * LEAST_BITS_PER_TERM // (NUM_PARTS * WINDOW_BITS))
     num_windows = min(wanted, most_column_bytes // COLUMN_BYTES_PER_WINDOW)
     return None if num_windows < least else Geometry(max(1, num_windows), typical + LOW_BITS)
+
+
+def _most_of(numbers: Sequence[int]) -> int:
+    """Return the number that nine in ten do not exceed."""
+    return sorted(numbers)[math.ceil(_TYPICAL * len(numbers)) - 1]
 
 
 def cut_hashes(values: pa.Array[Any], exponent: int, geometry: Geometry) -> pa.Array[Any]:

@@ -103,7 +103,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     `kinds_of_entries` has one packed byte per entry: the number of its kind from 1, or 0 if it is not covered.
     """
 
-    run: int
     manifests: tuple[Covered, ...]
     kinds: tuple[Kind, ...]
     kinds_of_entries: bytes
@@ -126,10 +125,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sheet(NamedTuple):
-    """A verified header, and the identity that its windows are checked with."""
+    """A verified header, the identity that its windows are checked with, and its key."""
 
     header: Header
     identity: bytes
+    key: str
 
     def rows(self, block: int, part: int, window: int, stored: bytes) -> memoryview:
         """Return the bits of a window, or raise a `SheetError` if it is damaged."""
@@ -180,7 +180,7 @@ def header_end(start: bytes) -> int:
     return _PRELUDE.size + int(length)
 
 
-def decode_sheet(start: bytes) -> Sheet:
+def decode_sheet(start: bytes, key: str) -> Sheet:
     """Decode and check the header of a sheet; `start` is at least the whole header."""
     end = header_end(start)
     _, length, crc, identity = _PRELUDE.unpack_from(start)
@@ -192,7 +192,7 @@ def decode_sheet(start: bytes) -> Sheet:
     except (msgspec.DecodeError, ValueError) as error:
         raise SheetError(f"its header cannot be understood ({error})") from error
     _check(header)
-    return Sheet(header, identity)
+    return Sheet(header, identity, key)
 
 
 def window_crc(identity: bytes, block: int, part: int, window: int, rows: bytes | memoryview) -> int:

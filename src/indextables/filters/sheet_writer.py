@@ -21,6 +21,7 @@ import pyarrow as pa
 from indextables.arrow_values import numbers_below
 from indextables.config import Config, settings, store_settings
 from indextables.errors import CorruptSplitError, IndexTablesError, ObjectNotFoundError, SchemaError
+from indextables.filters.check_sheet import sheet_problem
 from indextables.filters.columns import Geometry, choose_geometry, column_bits, cut_hashes, window_rows
 from indextables.filters.sheet import (
     COLUMNS_PER_BLOCK,
@@ -38,7 +39,7 @@ from indextables.filters.sheet import (
 from indextables.filters.sheet_source import read_sheet
 from indextables.protocol.avro.file_entry import is_our_name
 from indextables.protocol.avro.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
-from indextables.protocol.names import sheet_key
+from indextables.protocol.names import LOG_DIRECTORY, parse_sheet_key, sheet_key
 from indextables.runtime.pools import Pools
 from indextables.runtime.resources import local_errors, open_file
 from indextables.runtime.scratch import scratch_directory
@@ -52,6 +53,7 @@ logger = logging.getLogger(__name__)
 _PURPOSE = "filter-reading"
 _MOST_WAITING = 32
 _AT_ONCE = 256
+_BYTES_AT_ONCE = 32 << 20
 _MOST_TERMS_AT_ONCE = 1 << 19
 _MOST_BITS_AT_ONCE = 1 << 30
 _COLUMNS = ["path", "size", "num_records", "footer_start_offset", "footer_end_offset"]
@@ -154,25 +156,40 @@ class _SheetWriter:
 
     def write(self) -> bool:
         """Write the sheet; return False if it exists, or would be of no use."""
-        if self._exists():
+        if self._covers_all(sheet_key(self._run)):
             return False
         parent = self._config[settings.INDEX_WRITER_TEMP_DIRECTORY_PATH]
         with scratch_directory(parent) as place, local_errors("write a filter sheet"):
+            path = os.path.join(place, "sheet")
+            if self._copy_of_same(path):
+                self._store.put_file(sheet_key(self._run), path)
+                return True
             with contextlib.closing(_Spool(os.path.join(place, "hashes"))) as spool:
                 for some in self._entries():
                     spool.add(self._pools.map(_PURPOSE, self._terms, some, workers=self._workers))
-            path = os.path.join(place, "sheet")
             if not self._build(spool, path, place):
                 return False
             self._store.put_file(sheet_key(self._run), path)
         return True
 
-    def _exists(self) -> bool:
+    def _covers_all(self, key: str) -> bool:
+        """Return whether a sheet covers the manifests."""
         try:
-            sheet = read_sheet(self._store, self._run)
+            return read_sheet(self._store, key).header.manifests == self._covered
         except (SheetError, ObjectNotFoundError):
             return False
-        return sheet.header.manifests == self._covered
+
+    def _copy_of_same(self, path: str) -> bool:
+        """Copy a sheet of an earlier layout with the same manifests, if there is one."""
+        listed = reversed(list(self._store.list(f"{LOG_DIRECTORY}/filters")))
+        sheets = (meta for meta in listed if parse_sheet_key(meta.key) is not None)
+        same = next((meta for meta in sheets if self._covers_all(meta.key)), None)
+        if same is None or sheet_problem(self._store, same.key, deep=True) is not None:
+            return False
+        with open(path, "wb", opener=open_file) as file:
+            for start in range(0, same.size, _BYTES_AT_ONCE):
+                file.write(self._store.get_range(same.key, start, min(start + _BYTES_AT_ONCE, same.size)))
+        return True
 
     @property
     def _covered(self) -> tuple[Covered, ...]:
@@ -199,7 +216,6 @@ class _SheetWriter:
         ]
         header = with_offsets(
             Header(
-                run=self._run,
                 manifests=self._covered,
                 kinds=tuple(spool.kinds),
                 kinds_of_entries=pack_kinds(bytes(spool.kinds_of_entries)),

@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 
 from indextables.arrow_values import to_scalar
 from indextables.config import Config, settings
-from indextables.errors import CheckpointError, ObjectNotFoundError, SchemaError
+from indextables.errors import CheckpointError, SchemaError, StorageError
 from indextables.filters.sheet import COLUMNS_PER_BLOCK, NUM_PARTS, Header, Kind, Sheet, SheetError
 from indextables.filters.sheet_source import Place, read_sheet, read_windows
 from indextables.filters.sheet_writer import is_wanted, large_runs
 from indextables.log.snapshot import Snapshot
 from indextables.protocol.avro.state_manifest import ManifestInfo, resolve_manifest_path
+from indextables.protocol.names import sheet_key
 from indextables.runtime import tally
 from indextables.runtime.caching import lazy_property
 from indextables.split.index.fields import FieldMap
@@ -36,7 +37,8 @@ from indextables.state.manifests import StateFiles
 
 logger = logging.getLogger(__name__)
 
-_SPLITS_PER_TERM = 16
+# A term costs four requests, and a split at least one.
+_TERMS_PER_SPLIT = 0.25
 _Asked = tuple[str, str]
 
 
@@ -125,7 +127,7 @@ def _known_sheet(opened: OpenSplits, origin: StateFiles, run: int, infos: Sequen
     if known is None:
         try:
             known = _read_known_sheet(opened, origin, run, infos)
-        except (ObjectNotFoundError, SheetError, CheckpointError) as error:
+        except (StorageError, SheetError, CheckpointError) as error:
             logger.info("no filter sheet of version %d of `%s`: %s", run, opened.store.location.url, error)
             known = _Missing()
         opened.sheets.put(key, known)
@@ -137,7 +139,7 @@ def _read_known_sheet(opened: OpenSplits, origin: StateFiles, run: int, infos: S
 
     Entries of manifests that are no longer in the state have no path, and stand for no file.
     """
-    sheet = read_sheet(opened.store, run)
+    sheet = read_sheet(opened.store, sheet_key(run))
     kinds = sheet.header.entry_kinds()
     live = {resolve_manifest_path(info.path, origin.state.state_version): info for info in infos}
     wanted = [live.get(each.path) for each in sheet.header.manifests]
@@ -172,7 +174,7 @@ class _AskedSheet:
         blocks = self._chosen(places)
         try:
             self._fetch(blocks)
-        except (ObjectNotFoundError, SheetError) as error:
+        except (StorageError, SheetError) as error:
             logger.warning("a filter sheet of `%s` is not used: %s", self._opened.store.location.url, error)
             return files
         passing = self._passing(blocks)
@@ -181,7 +183,7 @@ class _AskedSheet:
 
     def _places(self, files: pa.Table, *, is_lasting: bool) -> pa.Array[Any]:
         """Return the column of each file with the same path and size, else null."""
-        key = ("places", id(files), self._known.header.run, id(self._known))
+        key = ("places", id(files), id(self._known))
         kept: _Places | None = self._opened.sheets.get(key) if is_lasting else None
         if kept is not None and kept.files is files:
             return kept.columns
@@ -228,7 +230,7 @@ class _AskedSheet:
             of_kinds = [kind for kind in masks if kind in self._plans]
             terms = sorted({term for kind in of_kinds for term in self._terms[kind]})
             cost = NUM_PARTS * block.window_bytes
-            terms = terms[: min(room // cost, count // _SPLITS_PER_TERM)]
+            terms = terms[: min(room // cost, int(count * _TERMS_PER_SPLIT))]
             asked = frozenset(terms)
             if any(self._decides(kind, asked) for kind in of_kinds):
                 chosen[number] = asked
