@@ -268,7 +268,7 @@ def test_a_sheet_of_the_same_manifests_is_used_again(tmp_path, monkeypatch) -> N
     def refuse(*_: object) -> None:
         raise AssertionError("a split was read")
 
-    monkeypatch.setattr(sheet_writer._SheetWriter, "_terms", refuse)
+    monkeypatch.setattr(sheet_writer.SheetWriter, "_terms", refuse)
     it.Table.open(str(tmp_path), options=ON).checkpoint()
     newest = max((tmp_path / LOG_DIRECTORY / "filters").iterdir())
     assert newest.read_bytes() == first

@@ -103,7 +103,7 @@ def write_sheets(
     written = []
     for run, infos in large_runs(state, config).items():
         try:
-            if _SheetWriter(store, config, pools, StateFiles(state, manifests), run, infos).write():
+            if SheetWriter(store, config, pools, StateFiles(state, manifests), run, infos).write():
                 written.append(sheet_key(run))
         except (IndexTablesError, SheetError) as error:
             logger.warning("no filter sheet of `%s`, the next compaction tries again: %s", store.location.url, error)
@@ -132,7 +132,7 @@ def read_terms(store: ObjectStore, file: dict[str, Any]) -> SplitTerms | None:
     return SplitTerms(kind, hashes)
 
 
-class _SheetWriter:
+class SheetWriter:
     """Writer of the sheet of one run of manifests."""
 
     def __init__(
