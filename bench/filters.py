@@ -61,6 +61,13 @@ class OneSplitStore(MeteredStore):
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         return read_together(key, ranges, functools.partial(self._read, key))
 
+    def get(self, key: str, *, e_tag: str | None = None) -> bytes:
+        data = super().get(key, e_tag=e_tag)
+        with self._lock:
+            self.num_requests += 1
+            self.num_bytes += len(data)
+        return data
+
     def _read(self, key: str, spans: Spans) -> list[bytes]:
         with self._lock:
             self.num_requests += len(spans)

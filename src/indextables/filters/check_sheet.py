@@ -1,4 +1,4 @@
-"""Check of a filter sheet: its header, its length and the checksum of every window."""
+"""Check of a filter sheet: its header, its length and all checksums."""
 
 from __future__ import annotations
 

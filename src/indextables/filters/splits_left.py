@@ -145,7 +145,7 @@ def _read_known_sheet(opened: OpenSplits, origin: StateFiles, run: int, infos: S
     wanted = [live.get(each.path) for each in sheet.header.manifests]
     if not any(wanted):
         raise SheetError("it covers other manifests")
-    tables = origin.entries([info for info in wanted if info is not None], ["path", "size"])
+    tables = origin.paths_and_sizes([info for info in wanted if info is not None])
     parts = []
     for each, info in zip(sheet.header.manifests, wanted, strict=True):
         table = _no_entries(each.num_entries) if info is None else _plain(next(tables))
