@@ -167,19 +167,19 @@ def test_about_one_absent_term_in_a_hundred_thousand_passes() -> None:
                 left &= int.from_bytes(windows[part * geometry.num_windows + window][bit], "little")
         return left.bit_count()
 
-    assert sum(passing(f"absent-{number}") for number in range(10_000)) < 64 * 10_000 * 4e-5
+    assert sum(passing(f"absent-{number}") for number in range(10_000)) < 64 * 10_000 * 2e-5
 
 
 def test_less_room_makes_smaller_columns_until_they_are_of_no_use() -> None:
-    wide = choose_geometry([12] * 10, [4_000] * 10, 1 << 30)
-    assert wide == Geometry(2_000, 12 + LOW_BITS)
-    narrow = choose_geometry([12] * 10, [4_000] * 10, 8_000)
-    assert narrow == Geometry(1_000, 12 + LOW_BITS)
-    assert choose_geometry([12] * 10, [4_000] * 10, 3_000) is None
+    wide = choose_geometry([13] * 10, [4_000] * 10, 1 << 30)
+    assert wide == Geometry(2_250, 13 + LOW_BITS)
+    narrow = choose_geometry([13] * 10, [4_000] * 10, 8_000)
+    assert narrow == Geometry(1_000, 13 + LOW_BITS)
+    assert choose_geometry([13] * 10, [4_000] * 10, 3_000) is None
     assert choose_geometry([], [], 3_000) is None
 
 
 def test_one_large_split_among_many_does_not_make_all_columns_large() -> None:
-    many = choose_geometry([10] * 99 + [20], [1_000] * 99 + [1_000_000], 1 << 40)
+    many = choose_geometry([11] * 99 + [21], [1_000] * 99 + [1_000_000], 1 << 40)
     assert many is not None
-    assert many == choose_geometry([10] * 100, [1_000] * 100, 1 << 40)
+    assert many == choose_geometry([11] * 100, [1_000] * 100, 1 << 40)

@@ -18,7 +18,7 @@ from indextables.filters.sheet import BITS_PER_TERM_AND_PART, NUM_PARTS, WINDOW_
 from indextables.split.index.term_filter import bitmap, mixed_numbers
 from indextables.split.index.term_hashes import LEAST_EXPONENT, LOW_BITS, MOST_EXPONENT
 
-BITS_PER_TERM = 32
+BITS_PER_TERM = 36
 LEAST_BITS_PER_TERM = 8
 COLUMN_BYTES_PER_WINDOW = NUM_PARTS * WINDOW_BITS // 8
 _TYPICAL = 0.9
@@ -44,13 +44,13 @@ class Geometry(NamedTuple):
 def choose_geometry(exponents: Sequence[int], num_terms: Sequence[int], most_column_bytes: int) -> Geometry | None:
     """Choose the form of a block for splits with these numbers of buckets and terms.
 
-    Nine in ten splits get at least 32 bits a term; larger ones pass more absent terms. Hashes are about as
+    Nine in ten splits get at least 36 bits a term; larger ones pass more absent terms. Hashes are about as
     long as the longest of nine in ten splits. With less room there are fewer bits, and None if there is too little room
     to be of use.
     """
     if not exponents:
         return None
-    typical = min(max(LEAST_EXPONENT, (2 * _most_of(num_terms) // 3).bit_length()), MOST_EXPONENT)
+    typical = min(max(LEAST_EXPONENT, (2 * _most_of(num_terms) // 3).bit_length() + 1), MOST_EXPONENT)
     load = max(1, _most_of([count << max(0, typical - own) for own, count in zip(exponents, num_terms, strict=True)]))
     wanted = -(-load * BITS_PER_TERM // (NUM_PARTS * WINDOW_BITS))
     least = -(-load * LEAST_BITS_PER_TERM // (NUM_PARTS * WINDOW_BITS))

@@ -1,8 +1,8 @@
 """Hashes of all (field, term) pairs of a split, sorted: its fine filter.
 
-A hash keeps 16 bits more than the number of terms takes, so one absent term in 65,000 to 130,000 passes. The high part
+A hash has 17 bits more than the number of terms takes, so one absent term in 130,000 to 260,000 passes. The high part
 of the sorted hashes is stored as a row of bits: a one for each term, and a zero for the end of each bucket. The low 16
-bits follow each other. That takes 18 to 19 bits a term, fewer than a Bloom filter of this accuracy. All splits share
+bits follow each other. That takes 19 to 21 bits a term, fewer than a Bloom filter of this accuracy. All splits share
 one hash function, so that the filters of many splits can be laid side by side in a sheet (`indextables.filters`).
 
     ITF | 2 | exponent | 0 | number of terms | length of the names | names of the fields, JSON | low parts | high parts
@@ -34,7 +34,7 @@ _FEW_TERMS = 500
 
 def encode_hashes(hashes: pa.Array[Any], fields: Collection[str]) -> bytes:
     """Encode the distinct CRCs of terms; equal terms yield equal bytes."""
-    exponent = min(max(LEAST_EXPONENT, (max(1, len(hashes)) - 1).bit_length()), MOST_EXPONENT)
+    exponent = min(max(LEAST_EXPONENT, (max(1, len(hashes)) - 1).bit_length() + 1), MOST_EXPONENT)
     names = msgspec.json.encode(sorted(fields))
     head = _HEAD.pack(MAGIC, _VERSION, exponent, 0, len(hashes), len(names))
     encode = _encode_few if len(hashes) <= _FEW_TERMS else _encode_many
