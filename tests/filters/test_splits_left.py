@@ -275,6 +275,62 @@ def test_a_sheet_of_the_same_manifests_is_used_again(tmp_path, monkeypatch) -> N
     assert left_out(it.Table.open(str(tmp_path), options=ON), "absent") == 8
 
 
+def test_only_splits_that_no_earlier_sheet_has_are_read(tmp_path, monkeypatch) -> None:
+    table = create(str(tmp_path))
+    fill(table, range(8))
+    table.checkpoint()
+    fill(table, range(8, 11))
+    asked: list[str] = []
+
+    def read(store, file):
+        asked.append(file["path"])
+        return sheet_writer.read_terms(store, file)
+
+    monkeypatch.setattr(sheet_writer.SheetWriter, "_terms", lambda self, file: read(self._store, file))
+    newest = set(table.files()["path"].to_pylist()[8:])
+    it.Table.open(str(tmp_path), options=ON).checkpoint()
+    assert set(asked) == newest
+    found = it.Table.open(str(tmp_path), options=ON)
+    assert left_out(found, "absent") == 11
+    assert answers(str(tmp_path), ON) == answers(str(tmp_path), OFF)
+    assert found.fsck().num_rows == 0
+    carried = max((tmp_path / LOG_DIRECTORY / "filters").iterdir())
+    data = carried.read_bytes()
+    for path in (tmp_path / LOG_DIRECTORY / "filters").iterdir():
+        path.unlink()
+    it.Table.open(str(tmp_path), options=ON).checkpoint()
+    again = max((tmp_path / LOG_DIRECTORY / "filters").iterdir()).read_bytes()
+    # All splits have as many terms, so a sheet that is made anew has the same form.
+    assert again == data
+
+
+def test_a_damaged_earlier_sheet_is_not_taken_over(tmp_path) -> None:
+    table = create(str(tmp_path))
+    fill(table, range(8))
+    table.checkpoint()
+    path = sheet_path(tmp_path)
+    data = path.read_bytes()
+    path.write_bytes(data[:FIRST_READ] + bytes(len(data) - FIRST_READ))
+    fill(table, range(8, 10))
+    it.Table.open(str(tmp_path), options=ON).checkpoint()
+    assert answers(str(tmp_path), ON) == answers(str(tmp_path), OFF)
+
+
+def test_an_earlier_form_that_does_not_fit_is_given_up(tmp_path) -> None:
+    table = create(str(tmp_path))
+    fill(table, range(8))
+    table.checkpoint()
+    many = [" ".join(f"more{number}-{at}" for at in range(2_000)) for number in range(4)]
+    for number, text in enumerate(many):
+        table.append(pa.table({"id": [number], "message": [text], "level": ["x"], "day": ["3"]}, schema=SCHEMA))
+    table.checkpoint()
+    sizes = sorted(path.stat().st_size for path in (tmp_path / LOG_DIRECTORY / "filters").iterdir())
+    assert sizes[-1] > 10 * (sizes[0] - FIRST_READ) + FIRST_READ
+    found = it.Table.open(str(tmp_path), options=ON)
+    assert left_out(found, "absent") == 12
+    assert found.count("more3-77") == 1
+
+
 def test_a_missing_sheet_is_written_by_the_next_compaction(tmp_path) -> None:
     table = create(str(tmp_path), **{"state.entriesPerManifest": "100"})
     fill(table, range(8))

@@ -17,15 +17,18 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.arrow_values import numbers_below
 from indextables.config import Config, settings, store_settings
 from indextables.errors import CorruptSplitError, IndexTablesError, ObjectNotFoundError, SchemaError
+from indextables.filters.carried import Carried, carried_rows, find_carried
 from indextables.filters.check_sheet import sheet_problem
 from indextables.filters.columns import Geometry, choose_geometry, column_bits, cut_hashes, window_rows
 from indextables.filters.sheet import (
     COLUMNS_PER_BLOCK,
     MOST_KINDS,
+    ROW_ALIGNMENT,
     Block,
     Covered,
     Header,
@@ -46,7 +49,7 @@ from indextables.runtime.scratch import scratch_directory
 from indextables.split.index.term_hashes import LOW_BITS, TermHashes
 from indextables.split.split_file import SplitFile
 from indextables.state.manifests import ManifestReader, StateFiles
-from indextables.store import ObjectStore
+from indextables.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +57,8 @@ _PURPOSE = "filter-reading"
 _MOST_WAITING = 32
 _AT_ONCE = 256
 _BYTES_AT_ONCE = 32 << 20
+_FEW_FRESH = 10
+_MOST_GROWTH = 1.5
 _MOST_TERMS_AT_ONCE = 1 << 19
 _MOST_BITS_AT_ONCE = 1 << 30
 _COLUMNS = ["path", "size", "num_records", "footer_start_offset", "footer_end_offset"]
@@ -164,13 +169,56 @@ class SheetWriter:
             if self._copy_of_same(path):
                 self._store.put_file(sheet_key(self._run), path)
                 return True
-            with contextlib.closing(_Spool(os.path.join(place, "hashes"))) as spool:
-                for some in self._entries():
-                    spool.add(self._pools.map(_PURPOSE, self._terms, some, workers=self._workers))
-            if not self._build(spool, path, place):
+            if not self._build_any(path, place):
                 return False
             self._store.put_file(sheet_key(self._run), path)
         return True
+
+    def _build_any(self, path: str, place: str) -> bool:
+        """Build the file with columns of an earlier sheet, or else from all splits."""
+        spool = self._filled(os.path.join(place, "hashes"), self._find_carried())
+        if spool.carried is not None and self._fits(spool):
+            try:
+                return self._build(spool, path, place)
+            except (SheetError, ObjectNotFoundError) as error:
+                logger.info("no column of `%s` is taken over: %s", spool.carried.sheet.key, error)
+        if spool.carried is not None:
+            spool = self._filled(spool.path, None)
+        return self._build(spool, path, place)
+
+    def _filled(self, path: str, carried: Carried | None) -> _Spool:
+        """Read the hashes of the splits that no earlier sheet has."""
+        with contextlib.closing(_Spool(path, carried)) as spool:
+            for some in self._entries():
+                first = spool.num_entries
+                kinds = [None] * len(some) if carried is None else carried.kinds_of(first, len(some))
+                fresh = [file for file, kind in zip(some, kinds, strict=True) if kind is None]
+                found = iter(self._pools.map(_PURPOSE, self._terms, fresh, workers=self._workers))
+                for kind in kinds:
+                    spool.add(next(found) if kind is None else kind)
+        return spool
+
+    def _fits(self, spool: _Spool) -> bool:
+        """Return whether the form of an earlier sheet fits the splits that it does not have."""
+        if spool.carried is None:
+            return True
+        fresh = [at for at in spool.fresh_of(0) if spool.kinds_of_entries[at]]
+        if len(fresh) * _FEW_FRESH <= spool.num_entries:
+            return True
+        wanted = choose_geometry([spool.exponents[at] for at in fresh], [spool.num_terms[at] for at in fresh], 1 << 62)
+        return wanted is None or wanted.num_windows <= _MOST_GROWTH * spool.carried.geometry.num_windows
+
+    def _find_carried(self) -> Carried | None:
+        """Return columns of an earlier sheet, if all new ones fit into one block."""
+        if sum(info.num_entries for info in self._infos) > COLUMNS_PER_BLOCK:
+            return None
+        entries = pa.concat_tables(self._files.paths_and_sizes(self._infos))
+        return find_carried(self._store, self._files, entries, [meta.key for meta in self._sheets()])
+
+    def _sheets(self) -> list[ObjectMeta]:
+        """Return the sheets of the table, the newest first."""
+        listed = self._store.list(f"{LOG_DIRECTORY}/filters")
+        return [meta for meta in listed if parse_sheet_key(meta.key) is not None][::-1]
 
     def _covers_all(self, key: str) -> bool:
         """Return whether a sheet covers the manifests."""
@@ -181,9 +229,7 @@ class SheetWriter:
 
     def _copy_of_same(self, path: str) -> bool:
         """Copy a sheet of an earlier layout with the same manifests, if there is one."""
-        listed = reversed(list(self._store.list(f"{LOG_DIRECTORY}/filters")))
-        sheets = (meta for meta in listed if parse_sheet_key(meta.key) is not None)
-        same = next((meta for meta in sheets if self._covers_all(meta.key)), None)
+        same = next((meta for meta in self._sheets() if self._covers_all(meta.key)), None)
         if same is None or sheet_problem(self._store, same.key, deep=True) is not None:
             return False
         with open(path, "wb", opener=open_file) as file:
@@ -227,8 +273,13 @@ class SheetWriter:
             file.write(encode_header(header, identity))
             for number, block in enumerate(header.blocks):
                 columns = os.path.join(place, "columns")
-                _write_columns(spool, number, block, columns)
-                _write_windows(file, identity, number, block, columns)
+                num_fresh = _write_columns(spool, number, block, columns)
+                with pa.memory_map(columns) as source:
+                    geometry = Geometry(block.num_windows, block.hash_bits)
+                    rows = window_rows(source.read_buffer(), num_fresh, geometry)
+                    if spool.carried is not None:
+                        rows = carried_rows(self._store, spool.carried, rows, num_fresh, 8 * block.row_bytes)
+                    _write_windows(file, identity, number, block, rows)
                 os.unlink(columns)
         return True
 
@@ -236,6 +287,9 @@ class SheetWriter:
         room = self._config[settings.STATE_FILTERS_MAX_SIZE] // max(1, spool.num_entries)
         found: list[Geometry | None] = []
         for start in range(0, spool.num_entries, COLUMNS_PER_BLOCK):
+            if spool.carried is not None:
+                found.append(spool.carried.geometry)
+                continue
             known = [at for at in spool.entries_of(start) if spool.kinds_of_entries[at]]
             exponents, num_terms = [spool.exponents[at] for at in known], [spool.num_terms[at] for at in known]
             # A block without any hashes is as small as possible.
@@ -249,33 +303,35 @@ class SheetWriter:
 class _Spool:
     """Hashes of all entries on local disk, and their facts in memory."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, carried: Carried | None) -> None:
         self.path = path
+        self.carried = carried
         self.kinds: list[Kind] = []
         self.kinds_of_entries = bytearray()
         self.exponents = array("B")
         self.num_terms = array("Q")
         self._numbers: dict[Kind, int] = {}
-        self._offsets = array("Q", [0])
+        self._offsets = array("Q", [1])
         self._file = open(path, "wb", opener=open_file)  # noqa: SIM115 - closed by `close`
+        self._file.write(b"\0")  # an empty file cannot be mapped
 
     @property
     def num_entries(self) -> int:
         return len(self.kinds_of_entries)
 
-    def add(self, found: Sequence[SplitTerms | None]) -> None:
-        """Append the hashes of entries, in order."""
-        for each in found:
-            number = 0 if each is None else self._number_of(each.kind)
-            exponent, num_terms, data = 0, 0, b""
-            if each is not None and number:
-                exponent, num_terms = each.hashes.exponent, each.hashes.num_terms
-                data = b"".join(each.hashes.parts)
-            self.kinds_of_entries.append(number)
-            self.exponents.append(exponent)
-            self.num_terms.append(num_terms)
-            self._offsets.append(self._offsets[-1] + len(data))
-            self._file.write(data)
+    def add(self, found: SplitTerms | Kind | None) -> None:
+        """Append the hashes of an entry; an entry that is taken over has a kind alone."""
+        kind = found.kind if isinstance(found, SplitTerms) else found
+        number = 0 if kind is None else self._number_of(kind)
+        exponent, num_terms, data = 0, 0, b""
+        if isinstance(found, SplitTerms) and number:
+            exponent, num_terms = found.hashes.exponent, found.hashes.num_terms
+            data = b"".join(found.hashes.parts)
+        self.kinds_of_entries.append(number)
+        self.exponents.append(exponent)
+        self.num_terms.append(num_terms)
+        self._offsets.append(self._offsets[-1] + len(data))
+        self._file.write(data)
 
     def close(self) -> None:
         self._file.close()
@@ -284,9 +340,17 @@ class _Spool:
         """Return the entries of the block that starts at an entry."""
         return range(start, min(start + COLUMNS_PER_BLOCK, self.num_entries))
 
+    def fresh_of(self, start: int) -> Sequence[int]:
+        """Return the entries of a block without those that are taken over."""
+        entries = self.entries_of(start)
+        if self.carried is None:
+            return entries
+        found: list[int] = pc.indices_nonzero(pc.is_null(self.carried.columns)).to_pylist()
+        return found
+
     def values(self, data: pa.Buffer, entry: int) -> pa.Array[Any]:
         """Return the hashes of an entry from the mapped file."""
-        if not self.kinds_of_entries[entry]:
+        if self._offsets[entry] == self._offsets[entry + 1]:
             return numbers_below(0)
         stored = memoryview(data)[self._offsets[entry] : self._offsets[entry + 1]]
         return TermHashes.of_parts(self.exponents[entry], self.num_terms[entry], stored).values()
@@ -300,38 +364,37 @@ class _Spool:
         return number
 
 
-def _write_columns(spool: _Spool, number: int, block: Block, path: str) -> None:
-    """Write the columns of a block one after the other, up to whole rows."""
+def _write_columns(spool: _Spool, number: int, block: Block, path: str) -> int:
+    """Write the fresh columns of a block one after the other; return their padded number."""
     geometry = Geometry(block.num_windows, block.hash_bits)
-    num_padded = block.row_bytes * 8
-    entries = spool.entries_of(number * COLUMNS_PER_BLOCK)
+    entries = spool.fresh_of(number * COLUMNS_PER_BLOCK)
+    num_padded: int = -(-max(1, len(entries)) // ROW_ALIGNMENT) * ROW_ALIGNMENT
     with open(path, "wb", opener=open_file) as file, pa.memory_map(spool.path) as source:
         data = source.read_buffer()
         for share in _shares(spool, entries, geometry):
             hashes = [cut_hashes(spool.values(data, at), spool.exponents[at], geometry) for at in share]
             file.write(column_bits(hashes, geometry))
         file.write(bytes((num_padded - len(entries)) * geometry.column_bytes))
+    return num_padded
 
 
-def _shares(spool: _Spool, entries: range, geometry: Geometry) -> Iterator[range]:
+def _shares(spool: _Spool, entries: Sequence[int], geometry: Geometry) -> Iterator[Sequence[int]]:
     """Cut entries into shares whose bits are set at once, in bounded memory."""
     most_columns = max(1, _MOST_BITS_AT_ONCE // geometry.column_bits)
-    start, num_terms = entries.start, 0
-    for at in entries:
+    start, num_terms = 0, 0
+    for place, at in enumerate(entries):
         missing = max(0, geometry.hash_bits - LOW_BITS - spool.exponents[at]) if spool.num_terms[at] else 0
         own = spool.num_terms[at] << missing
-        if at > start and (num_terms + own > _MOST_TERMS_AT_ONCE or at - start >= most_columns):
-            yield range(start, at)
-            start, num_terms = at, 0
+        if place > start and (num_terms + own > _MOST_TERMS_AT_ONCE or place - start >= most_columns):
+            yield entries[start:place]
+            start, num_terms = place, 0
         num_terms += own
-    if start < entries.stop:
-        yield range(start, entries.stop)
+    if start < len(entries):
+        yield entries[start:]
 
 
-def _write_windows(file: IO[bytes], identity: bytes, number: int, block: Block, columns: str) -> None:
-    """Append the windows of a block, transposed from its columns."""
-    geometry = Geometry(block.num_windows, block.hash_bits)
-    with pa.memory_map(columns) as source:
-        for at, rows in enumerate(window_rows(source.read_buffer(), block.row_bytes * 8, geometry)):
-            part, window = divmod(at, block.num_windows)
-            file.write(encode_window(identity, number, part, window, rows))
+def _write_windows(file: IO[bytes], identity: bytes, number: int, block: Block, rows: Iterator[list[bytes]]) -> None:
+    """Append the windows of a block with their checksums."""
+    for at, window_of_rows in enumerate(rows):
+        part, window = divmod(at, block.num_windows)
+        file.write(encode_window(identity, number, part, window, window_of_rows))
