@@ -53,10 +53,12 @@ class TermFilterBuilder:
     def __init__(self) -> None:
         self._hashes = array.array("I")
         self._fields: set[str] = set()
+        self._distinct: pa.Array | None = None
 
     def add_terms(self, field: str, terms: Iterable[str] | pa.Array | pa.ChunkedArray) -> None:
         """Add terms of a field; a field without terms is recorded as empty."""
         self._fields.add(field)
+        self._distinct = None
         crc32, seed = zlib.crc32, _seed(field)
         if isinstance(terms, pa.Array | pa.ChunkedArray):
             plain = terms.drop_null().cast(pa.large_binary()).to_pylist()
@@ -76,7 +78,10 @@ class TermFilterBuilder:
 
     def distinct_crcs(self) -> pa.Array:
         """Return the distinct CRCs of all added terms."""
-        return pc.unique(pa.Array.from_buffers(pa.uint32(), len(self._hashes), [None, pa.py_buffer(self._hashes)]))
+        if self._distinct is None:
+            given = pa.Array.from_buffers(pa.uint32(), len(self._hashes), [None, pa.py_buffer(self._hashes)])
+            self._distinct = pc.unique(given)
+        return self._distinct
 
     def filters(self, finenesses: Sequence[Fineness], *, salt: int = 0) -> list[bytes]:
         """Encode several filters; the terms are hashed once."""
