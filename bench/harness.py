@@ -104,6 +104,7 @@ class Unit(enum.Enum):
     MS = "ms"
     MB = "MB"
     KB = "kB"
+    REQUESTS = "requests"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +115,7 @@ class Goal:
     below_ms: float | None = None
     below_mb: float | None = None
     store_calls: Mapping[str, int] | None = None
+    most_requests: int | None = None
 
     def __str__(self) -> str:
         parts = []
@@ -125,6 +127,8 @@ class Goal:
             parts.append(f"under {self.below_ms:g} ms")
         if self.below_mb is not None:
             parts.append(f"under {self.below_mb:g} MB")
+        if self.most_requests is not None:
+            parts.append(f"at most {self.most_requests} requests")
         return ", ".join(parts) or "none set"
 
 
@@ -167,6 +171,8 @@ class Figure:
             verdicts.append(self.unit is Unit.MS and self.ours_median < goal.below_ms)
         if goal.below_mb is not None:
             verdicts.append(self.unit is Unit.MB and self.ours_median < goal.below_mb)
+        if goal.most_requests is not None:
+            verdicts.append(self.unit is Unit.REQUESTS and self.ours_median <= goal.most_requests)
         if goal.store_calls is not None:
             verdicts.append(self.store_calls is not None and dict(self.store_calls) == dict(goal.store_calls))
         return all(verdicts) if verdicts else None

@@ -1,4 +1,4 @@
-"""`spark-plain`: statements of plain SQL on a table, beside the same over Parquet, and beside our own call for the same.
+"""`spark-plain`: statements of plain SQL on a table, beside the same over Parquet, and beside our own calls.
 
 Every statement is given anew on a view. All answers are compared with those over Parquet before anything is measured.
 """
@@ -19,6 +19,7 @@ _PARQUET = "Spark, the same over Parquet"
 _DIRECT = "ours, direct call"
 _TABLE, _PLAIN = "bench_plain_ours", "bench_plain_parquet"
 _NONE = Goal()
+_IS_TIMEOUT = "lower(message) RLIKE '\\\\btimeout\\\\b'"
 
 
 class _Case(NamedTuple):
@@ -93,7 +94,7 @@ def _cases(spark: SparkSession, path: Path) -> list[_Case]:
             "SELECT count(*) FROM {t} WHERE message TEXTSEARCH 'timeout'",
             lambda: spark.sql(f"SELECT * FROM indextables_count('{path}', 'timeout')").collect(),
             beside_direct=Goal(max_ratio=1.5),
-            like="SELECT count(*) FROM {t} WHERE lower(message) RLIKE '\\\\btimeout\\\\b'",
+            like=f"SELECT count(*) FROM {{t}} WHERE {_IS_TIMEOUT}",
         ),
         _Case(
             "GROUP BY a keyword",
@@ -104,14 +105,14 @@ def _cases(spark: SparkSession, path: Path) -> list[_Case]:
             "GROUP BY a keyword with a search",
             "SELECT level, count(*) FROM {t} WHERE message TEXTSEARCH 'timeout' GROUP BY level ORDER BY level",
             lambda: table.aggregate("level", query="timeout"),
-            like="SELECT level, count(*) FROM {t} WHERE lower(message) RLIKE '\\\\btimeout\\\\b' GROUP BY level ORDER BY level",
+            like=f"SELECT level, count(*) FROM {{t}} WHERE {_IS_TIMEOUT} GROUP BY level ORDER BY level",
         ),
         _Case(
             "a search with LIMIT 10",
             "SELECT * FROM {t} WHERE message TEXTSEARCH 'timeout' LIMIT 10",
             lambda: it.read(spark, path, search="timeout", limit=10).collect(),
             beside_direct=Goal(max_ratio=1.2),
-            like="SELECT * FROM {t} WHERE lower(message) RLIKE '\\\\btimeout\\\\b' LIMIT 10",
+            like=f"SELECT * FROM {{t}} WHERE {_IS_TIMEOUT} LIMIT 10",
             is_ordered=False,
         ),
         _Case("count(*)", "SELECT count(*) FROM {t}"),

@@ -37,6 +37,7 @@ from indextables.store import ObjectStore, open_store
 if TYPE_CHECKING:
     from indextables.log.commit.operations import Operation, Scope
     from indextables.log.commit.transaction import CommitResult
+    from indextables.protocol.avro.state_manifest import StateManifest
     from indextables.state.checkpointer import Checkpointer
 
 _HOUR_MS = 3_600_000
@@ -75,7 +76,15 @@ class TransactionLog:
         states = self.states
         if states is None or not self._writes_checkpoints:
             return None
-        return Checkpointer(self._reader, self._clock, states, partition_bounds, self._pools, self._metrics)
+        return Checkpointer(
+            self._reader, self._clock, states, partition_bounds, self._pools, self._metrics, self._write_sheets
+        )
+
+    def _write_sheets(self, state: StateManifest, config: Config) -> None:
+        from indextables.filters.sheet_writer import is_wanted, write_sheets
+
+        if self.states is not None and is_wanted(self._store, config):
+            write_sheets(self._store, config, self._pools, self.states.manifests, state)
 
     def __reduce__(self) -> tuple[object, ...]:
         # A path is absolute here: a worker may have another working directory.

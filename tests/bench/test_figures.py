@@ -30,6 +30,9 @@ def test_a_figure_without_yardstick_has_no_ratio():
         (Goal(below_mb=51), Unit.MB, True),
         (Goal(below_mb=50), Unit.MB, False),
         (Goal(below_mb=51), Unit.MS, False),
+        (Goal(most_requests=50), Unit.REQUESTS, True),
+        (Goal(most_requests=49), Unit.REQUESTS, False),
+        (Goal(most_requests=50), Unit.MS, False),
         (Goal(store_calls={"list": 1}), Unit.MS, False),
     ],
 )

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
-from tests.flips.flipping import Flip, Region, flipped, flips_of, regions_of, toggle
+from tests.flips.flipping import Flip, Region, flipped, flips_of, regions_of, sheet_regions, toggle
 from tests.flips.reading import OF_LOG, OF_SPLITS, Answers, ask
 from tests.flips.tables import KINDS, LONG, build
 
 import indextables as it
+from indextables.filters import splits_left
 from indextables.maintain.fsck.fsck import fsck
 from indextables.split.index.cache_entries import PARTIAL
 from indextables.split.partial import packing
@@ -60,6 +61,18 @@ def flip_log(home: Path, kind: str, *, most: int, truncated: bool = False) -> Re
     ways = tuple(way for way in OF_LOG if not (truncated and way == "older"))
     regions = [region for region in regions_of(place) if region.path.startswith(_LOG)]
     return _flip_all(place, regions, lambda: ask(place, ways), most)
+
+
+def flip_sheet(home: Path, *, most: int) -> Report:
+    """Flip bits of the header and of every window of a filter sheet."""
+    place = home / "sheets"
+    build(place, "avro", sheets=True)
+    regions = [part for region in regions_of(place) if region.name == "filter sheet" for part in sheet_regions(region)]
+    with mock.patch.object(splits_left, "_TERMS_PER_SPLIT", 10):
+        explained = it.Table.open(str(place)).explain("needle3 OR needle2101", run=True)
+        stages = {row["stage"]: row for row in explained.to_pylist()}
+        assert stages["sheets"]["left_out"] > 0
+        return _flip_all(place, regions, lambda: ask(place, OF_SPLITS), most)
 
 
 def flip_split(home: Path, *, most: int, only: str = "") -> Report:
@@ -123,7 +136,7 @@ def flip_parts(home: Path, *, most: int) -> Report:
 def flip_under_fsck(home: Path, *, most: int) -> Report:
     """Flip bits of a live split and of every file of the log that readers need; `wrong` is what fsck does not find."""
     place = home / "fsck"
-    table = build(place, "plain")
+    table = build(place, "plain", sheets=True)
     live = table.files()["path"][0].as_py()
     report = Report()
     for region in regions_of(place):

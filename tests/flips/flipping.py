@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from indextables.config import Config
+from indextables.filters.sheet import FIRST_READ
 from indextables.protocol.thrift import read_struct
 from indextables.split.format.layout import MAGIC, SEAL_BYTES, Directory
 from indextables.split.split_file import SplitFile
@@ -18,6 +19,7 @@ from indextables.store import open_store
 
 _TRAILER_BYTES = 8
 _STORED_BYTES = 3  # the field of a page's header that says how long the page is
+_SHEET_HEADER_BYTES = 400
 _PAGES = 5  # one header in so many is a region of its own
 
 
@@ -58,6 +60,14 @@ def regions_of(root: Path) -> list[Region]:
     return found
 
 
+def sheet_regions(region: Region) -> list[Region]:
+    """The header of a filter sheet, and its windows."""
+    return [
+        Region(region.path, "filter sheet header", region.start, region.start + _SHEET_HEADER_BYTES),
+        Region(region.path, "filter sheet windows", region.start + FIRST_READ, region.end),
+    ]
+
+
 def flips_of(region: Region, *, most: int) -> Iterator[Flip]:
     """At most so many bits of a region: the first and the last byte, and others evenly between them; or the middle."""
     length = region.end - region.start
@@ -95,6 +105,7 @@ def _kind(path: str) -> str:
     for kind, is_one in (
         ("hint", name == "_last_checkpoint"),
         ("state", name == "_manifest.avro"),
+        ("filter sheet", name.endswith(".sheet")),
         ("manifest", name.endswith(".avro")),
         ("decoded manifest", name.endswith(".arrow")),
         ("index record", name == "record"),

@@ -35,11 +35,22 @@ def rows(first: int, count: int, day: str) -> pa.Table:
     )
 
 
-def build(place: Path, kind: str, *, longest: int = SHORT, truncated: bool = False) -> it.Table:
+SHEETS = {"state.filters": "on", "state.filters.minSplits": "1"}
+"""Properties of a table that has a filter sheet, although it is small and on local disk."""
+
+
+def build(place: Path, kind: str, *, longest: int = SHORT, truncated: bool = False, sheets: bool = False) -> it.Table:
     """A table with a checkpoint in the middle, and before and after it files that were added and removed. One that is
     truncated has nothing but a checkpoint."""
     options = {**KINDS[kind], "checkpoint.enabled": "false", "cache.disk.enabled": "false"}
-    table = it.Table.create(str(place), SCHEMA, partition_by=["day"], indexing={"message": "text"}, options=options)
+    table = it.Table.create(
+        str(place),
+        SCHEMA,
+        partition_by=["day"],
+        indexing={"message": "text"},
+        options=options,
+        properties=SHEETS if sheets else None,
+    )
     table.append(rows(0, longest, "1"))
     for number in range(1, 4):
         table.append(rows(number * 10_000, SHORT, str(number % 3)))

@@ -37,6 +37,13 @@ def test_flips_in_a_split(tmp_path, most) -> None:
     assert all(report.refused[f"split {name}"] for name in _ALWAYS_NOTICED)
 
 
+def test_flips_in_a_filter_sheet_change_no_answer(tmp_path, most) -> None:
+    report = counting.flip_sheet(tmp_path, most=8 * most)
+    assert report.wrong == []
+    assert report.refused.total() == 0
+    assert set(report.right) == {"filter sheet header", "filter sheet windows"}
+
+
 def test_flips_in_the_cache(tmp_path, most) -> None:
     report = counting.flip_cache(tmp_path, most=most)
     assert report.wrong == []
@@ -66,7 +73,9 @@ def test_flips_in_partly_fetched_indexes(tmp_path, most) -> None:
 def test_fsck_finds_every_flip(tmp_path, most) -> None:
     report = counting.flip_under_fsck(tmp_path, most=most - 1)
     assert report.wrong == []
-    assert {"split magic", "split rows", "split footer", "version", "state", "manifest"} <= set(report.refused)
+    assert {"split magic", "split rows", "split footer", "version", "state", "manifest", "filter sheet"} <= set(
+        report.refused
+    )
 
 
 def test_wrong_answers_are_noticed(tmp_path, monkeypatch) -> None:

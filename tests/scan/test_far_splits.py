@@ -28,7 +28,7 @@ def server(servers) -> Running:
 
 
 @contextlib.contextmanager
-def far_table(server: Running, seconds: float = 0) -> Iterator[tuple[it.Table, list[float]]]:
+def far_table(server: Running, seconds: float = 0, **further: str) -> Iterator[tuple[it.Table, list[float]]]:
     """The table behind a proxy where each request for a split takes so long, and the times at which they came."""
     times: list[float] = []
 
@@ -39,7 +39,7 @@ def far_table(server: Running, seconds: float = 0) -> Iterator[tuple[it.Table, l
         return ProxyFault.SLOW
 
     with fault_proxy(server.endpoint, note, slow_seconds=seconds) as proxy:
-        options = {**server.behind(proxy.endpoint), "cache.disk.enabled": False}
+        options = {**server.behind(proxy.endpoint), "cache.disk.enabled": False, **further}
         yield it.Table.open(f"{server.url}/far", options=options), times
 
 
@@ -64,3 +64,12 @@ def test_a_limit_asks_few_splits_first(server) -> None:
         assert len(times) == 4
         assert table.search("message:needle", limit=1)["id"].to_pylist() == [_NUM_SPLITS - 1]
     assert len(times) == _NUM_SPLITS
+
+
+def test_a_filter_sheet_spares_the_requests_of_splits(server) -> None:
+    options = {"state.filters.minSplits": str(_NUM_SPLITS)}
+    it.Table.open(f"{server.url}/far", options={**server.options, **options}).checkpoint()
+    for query, num_requests in (("message:absent", 0), ("message:needle", 1), ("message:some", _NUM_SPLITS)):
+        with far_table(server, **options) as (table, times):
+            assert table.count(query) == num_requests
+        assert len(times) == num_requests

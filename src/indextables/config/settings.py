@@ -137,6 +137,17 @@ STATE_RETENTION_HOURS = duration("state.retention.hours", "Time that old states 
 STATE_GC_MIN_MANIFEST_AGE_HOURS = duration(
     "state.gc.minManifestAgeHours", "Younger manifests are never collected as garbage.", default=1, unit="hours", low=1
 )
+STATE_FILTERS = choice(
+    "state.filters",
+    "Filter sheets, which leave splits out of a search by few requests. `auto` writes and reads them in object stores, "
+    "`on` also on local disk, `off` nowhere.",
+    default="auto",
+    others=("on", "off"),
+)
+STATE_FILTERS_MIN_SPLITS = whole(
+    "state.filters.minSplits", "Least number of splits for which a filter sheet is written or asked.", default=1000
+)
+STATE_FILTERS_MAX_SIZE = size("state.filters.maxSize", "Most bytes of a filter sheet.", default="4G")
 STATE_RETRY_MAX_ATTEMPTS = whole("state.retry.maxAttempts", "Most attempts to commit a compacted state.", default=10)
 STATE_RETRY_BASE_DELAY_MS = duration(
     "state.retry.baseDelayMs",
@@ -313,6 +324,12 @@ SEARCH_COLD = choice(
     "How an index is fetched that is not in the local cache: only the parts that a search needs, or whole.",
     default="partial",
     others=("whole",),
+)
+SEARCH_FILTERS_MAX_FETCH = size(
+    "search.filters.maxFetch",
+    "Most bytes of filter sheets that a search fetches before it asks the splits themselves; 0 fetches none.",
+    default="4M",
+    low="0",
 )
 SEARCH_ANSWERS_MAX_SIZE = size(
     "search.answers.maxSize",

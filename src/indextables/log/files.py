@@ -65,11 +65,14 @@ class LiveFiles:
         gone: frozenset[str] = frozenset(),
         tail: Mapping[str, AddedFile] | None = None,
         recover: Callable[[CheckpointCorruptionError], LiveFiles] | None = None,
+        origin: FileSource | None = None,
     ) -> None:
         """Keep the parts.
 
-        `recover` returns the same files from another base if this one is damaged.
+        `recover` returns the same files from another base if this one is damaged. `origin` is the source that the base
+        was read from.
         """
+        self.origin = base if origin is None else origin
         self._base = base
         self._gone = gone
         self._tail = tail or {}
@@ -78,7 +81,7 @@ class LiveFiles:
 
     def recovering(self, recover: Callable[[CheckpointCorruptionError], LiveFiles]) -> LiveFiles:
         """Return the files with a way to read them if the base is damaged."""
-        files = LiveFiles(self._base, self._gone, self._tail, recover)
+        files = LiveFiles(self._base, self._gone, self._tail, recover, self.origin)
         if "table" in self.__dict__:
             files.__dict__["table"] = self.table
         return files
@@ -145,7 +148,7 @@ class LiveFiles:
             tail.pop(path, None)
             gone.add(path)
         tail.update(added)
-        return LiveFiles(base, frozenset(gone) if base is not None else frozenset(), tail)
+        return LiveFiles(base, frozenset(gone) if base is not None else frozenset(), tail, origin=self.origin)
 
     def contains(self, paths: Iterable[str]) -> dict[str, bool]:
         """Return for each path whether it is live."""

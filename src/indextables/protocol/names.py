@@ -17,6 +17,7 @@ _CHECKPOINT = re.compile(
 )
 
 _PART = re.compile(rf"{LOG_DIRECTORY}/([0-9]{{20}})\.checkpoint\.[^/.]+\.[0-9]+\.json")
+_SHEET = re.compile(rf"{LOG_DIRECTORY}/filters/([0-9]{{20}})\.sheet")
 _MANIFEST = re.compile(rf"{LOG_DIRECTORY}/(?:manifests|state-v[0-9]{{20}})/[^/_][^/]*\.avro")
 
 
@@ -44,6 +45,16 @@ def parse_checkpoint_key(key: str) -> int | None:
 def parse_part_key(key: str) -> int | None:
     """Return the version of a JSON checkpoint part's key, or None for any other file."""
     return _number(_PART.fullmatch(key))
+
+
+def sheet_key(run: int) -> str:
+    """Return the key of the filter sheet of the manifests that a version laid out."""
+    return f"{LOG_DIRECTORY}/filters/{run:020d}.sheet"
+
+
+def parse_sheet_key(key: str) -> int | None:
+    """Return the run of a filter sheet's key, or None for any other file."""
+    return _number(_SHEET.fullmatch(key))
 
 
 def is_manifest_key(key: str) -> bool:

@@ -17,8 +17,16 @@ from indextables.clock import SYSTEM_CLOCK
 
 _T = TypeVar("_T")
 
-PLAN, FOOTERS, FILTERS, INDEX, SEARCH, ROWS = "plan", "footers", "filters", "index", "search", "rows"
-"""Stages of a scan: the log, the footers and filters of splits, their indexes, the engine, the rows of hits."""
+PLAN, SHEETS, FOOTERS, FILTERS, INDEX, SEARCH, ROWS = (
+    "plan",
+    "sheets",
+    "footers",
+    "filters",
+    "index",
+    "search",
+    "rows",
+)
+"""Stages of a scan: log, filter sheets, footers and filters of splits, their indexes, the engine, the rows of hits."""
 
 
 class Tally:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from indextables.arrow_values import to_table
 from indextables.clock import SYSTEM_CLOCK
-from indextables.runtime.tally import FILTERS, FOOTERS, INDEX, PLAN, ROWS, SEARCH, Tally
+from indextables.runtime.tally import FILTERS, FOOTERS, INDEX, PLAN, ROWS, SEARCH, SHEETS, Tally
 from indextables.scan.split_scan import TableScan
 
 SCHEMA = pa.schema(
@@ -29,8 +29,9 @@ SCHEMA = pa.schema(
     ]
 )
 _REST = "rest"
-_WORK = (FOOTERS, FILTERS, INDEX, SEARCH, ROWS)
+_WORK = (SHEETS, FOOTERS, FILTERS, INDEX, SEARCH, ROWS)
 _COUNTED = {
+    SHEETS: ("splits", "left_out", "requests", "bytes"),
     FOOTERS: ("splits", "cached", "requests", "bytes"),
     FILTERS: ("splits", "left_out", "requests", "bytes"),
     INDEX: ("splits", "cached", "requests", "bytes"),
@@ -49,7 +50,7 @@ def explain(make_scan: Callable[[], TableScan], run: Callable[[TableScan], pa.Ta
     if run is not None:
         with tally.active(_REST):
             found = run(scan)
-        rows += [_of_work(stage, tally.of(stage)) for stage in _WORK]
+        rows += [_of_work(stage, tally.of(stage)) for stage in _WORK if stage != SHEETS or tally.of(stage)]
         rows.append(_total(tally, found.num_rows, SYSTEM_CLOCK.monotonic() - start))
     return to_table(rows, SCHEMA)
 

@@ -24,6 +24,7 @@ from indextables.errors import (
     QueryError,
     SchemaError,
 )
+from indextables.filters.splits_left import Query, left_by_sheets
 from indextables.ingest.batches import may_widen
 from indextables.log.files import exact_sum
 from indextables.log.snapshot import Snapshot
@@ -426,8 +427,18 @@ class TableScan(SplitScan):
         )
         self._is_whole = is_whole
         self._is_unpruned = where is None and not hints
-        self._files = files
+        self._candidates = files
         self._check_query()
+
+    @lazy_property
+    def _files(self) -> pa.Table:
+        """The files that neither the log nor the filter sheets exclude."""
+        files, tree = self._candidates, self.tree
+        if tree is None or self._combines:
+            return files
+        query = Query(tree, self.text, self.fields)
+        lasting = self._is_unpruned
+        return left_by_sheets(files, self.snapshot, self._in_force, self._opened, query, is_lasting=lasting)
 
     @lazy_property
     def splits(self) -> Sequence[Split]:

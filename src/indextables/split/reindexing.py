@@ -25,7 +25,12 @@ _lock = threading.Lock()
 
 def is_readable(directory: Directory) -> bool:
     """Return whether this engine can read the index of a split."""
-    return _minor(f"{directory.engine} {directory.engine_version}") == _minor(engine())
+    return can_read(directory.engine, directory.engine_version)
+
+
+def can_read(name: str, version: str) -> bool:
+    """Return whether this engine can read the indexes of an engine."""
+    return _minor(f"{name} {version}") == _minor(engine())
 
 
 @functools.cache

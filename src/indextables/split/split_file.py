@@ -35,6 +35,7 @@ from indextables.split.format.layout import Directory, Member, Segment, corrupt
 from indextables.split.format.members import ReadRanges, extract_members, write_bytes, write_members
 from indextables.split.format.page_table import PageTable, encode_page_table, find_pages
 from indextables.split.index.term_filter import TermFilter
+from indextables.split.index.term_hashes import TermHashes, read_filter
 from indextables.split.partial.packing import IndexFiles, extract_pieces
 from indextables.split.partial.piece_table import PieceTable
 from indextables.split.rows.encoding import writer_options
@@ -291,12 +292,12 @@ class SplitFile:
         (tail,) = read([(footer_start_offset, footer_end_offset)])
         return cls(read, key, size, footer_start_offset, tail)
 
-    def term_filter(self) -> TermFilter | None:
+    def term_filter(self) -> TermFilter | TermHashes | None:
         """Return the rough filter of terms; None if there is none."""
         member = self.directory.term_filter
         return None if member is None else self._filter(self._from_tail(member))
 
-    def fine_filter(self) -> TermFilter | None:
+    def fine_filter(self) -> TermFilter | TermHashes | None:
         """Read the fine filter, which has fewer false positives, with another request."""
         member = self.directory.fine_filter
         if member is None:
@@ -304,9 +305,9 @@ class SplitFile:
         (stored,) = self._read([(member.offset, member.end)])
         return self._filter(self._verified(member, stored))
 
-    def _filter(self, data: bytes | memoryview) -> TermFilter | None:
+    def _filter(self, data: bytes | memoryview) -> TermFilter | TermHashes | None:
         try:
-            return TermFilter.from_bytes(data)
+            return read_filter(data)
         except ValueError as error:
             raise corrupt(self.key, str(error)) from error
 

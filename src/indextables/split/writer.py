@@ -7,7 +7,6 @@ a writer that dies leaves an orphan, never half a table.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.metadata
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,8 @@ from indextables.runtime.resources import local_errors
 from indextables.runtime.scratch import scratch_directory
 from indextables.split.index.builder import BuiltIndex, IndexBuilder
 from indextables.split.index.fields import FieldMap, map_fields
-from indextables.split.index.term_filter import FINE, ROUGH, TermFilterBuilder
+from indextables.split.index.term_filter import ROUGH, TermFilterBuilder
+from indextables.split.index.term_hashes import encode_hashes
 from indextables.split.index.terms import distinct_terms, filtered_fields
 from indextables.split.split_file import SplitFileWriter
 from indextables.split.statistics import StatisticsCollector
@@ -219,11 +219,13 @@ class NewSplit:
 
     def _finish_all(self) -> tuple[BuiltIndex, bytes, bytes]:
         """Finish the index, which the engine does, and its filters in parallel."""
-        salt = int(self._file.split_id[:8], 16)
-        filters = functools.partial(self._terms.filters, (ROUGH, FINE), salt=salt)
-        work: list[Callable[[], Any]] = [self._index.finish, filters]
+        work: list[Callable[[], Any]] = [self._index.finish, self._filters]
         built, (rough, fine) = SHARED_POOLS.map(_FINISHING, lambda finish: finish(), work, workers=2)
         return built, rough, fine
+
+    def _filters(self) -> tuple[bytes, bytes]:
+        rough = self._terms.to_bytes(ROUGH, salt=int(self._file.split_id[:8], 16))
+        return rough, encode_hashes(self._terms.distinct_crcs(), self._terms.fields)
 
     def close(self) -> None:
         """Remove everything from local disk."""

@@ -43,6 +43,9 @@ from indextables.state.written import PlaceTakenError, WrittenCheckpoint
 
 logger = logging.getLogger(__name__)
 
+WriteSheets = Callable[[StateManifest, Config], object]
+"""Function that writes the filter sheets of a compacted state; it never fails."""
+
 _WORKERS = 2
 _COMPACT = "COMPACT"
 _SECONDS_BETWEEN_CLEAN_UPS = 600.0
@@ -59,7 +62,9 @@ class Checkpointer:
         bounds: ComputeBounds,
         pools: Pools,
         metrics: LogMetrics,
+        write_sheets: WriteSheets | None = None,
     ) -> None:
+        self._write_sheets = write_sheets
         self._reader = reader
         self._pools = pools
         self._bounds = bounds
@@ -144,6 +149,8 @@ class Checkpointer:
             return written
 
         written = self._several_times(attempt, config)
+        if written.state is not None and self._write_sheets is not None:
+            self._write_sheets(written.state, config)
         self.clean_up(config)
         return written
 

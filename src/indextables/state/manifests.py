@@ -34,6 +34,8 @@ from indextables.state.manifest_cache import DecodedManifests
 from indextables.store import ObjectStore
 
 STATE_READING = "state-reading"
+_NAMED = ["path", "size"]
+_MOST_NAMED = 200_000
 _CORES = os.cpu_count() or 1
 # The decoder uses all cores itself: more parallel manifests than cores only wait for each other.
 _decoders = threading.BoundedSemaphore(_CORES)
@@ -175,6 +177,7 @@ class StateFiles:
     def __init__(self, state: StateManifest, manifests: ManifestReader) -> None:
         self.state = state
         self._manifests = manifests
+        self._named: dict[str, pa.Table] = {}
 
     @property
     def num_files(self) -> int:
@@ -188,10 +191,24 @@ class StateFiles:
         ]
         dead = to_array(self.state.tombstones, pa.string())
         try:
-            for table in self._manifests.tables(infos, self.state.state_version, _with_path(columns)):
+            tables = self._manifests.tables(infos, self.state.state_version, _with_path(columns))
+            for info, table in zip(infos, tables, strict=True):
+                if self.state.num_files <= _MOST_NAMED and "size" in table.column_names:
+                    self._named[info.path] = table.select(_NAMED)
                 yield rows_left(table, dead, columns)
         except CheckpointCorruptionError as error:
             raise DamagedBaseError(error.message, version=self.state.state_version, path=error.path) from error
+
+    def entries(self, infos: Sequence[ManifestInfo], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield some columns of all entries of manifests, also of removed files."""
+        for table in self._manifests.tables(infos, self.state.state_version, columns):
+            yield table.select(list(columns))
+
+    def paths_and_sizes(self, infos: Sequence[ManifestInfo]) -> Iterator[pa.Table]:
+        """Yield paths and sizes of all entries, without reading a manifest again."""
+        for info in infos:
+            known = self._named.get(info.path)
+            yield from self.entries([info], _NAMED) if known is None else [known]
 
 
 def _with_path(columns: Sequence[str] | None) -> Sequence[str] | None:

@@ -1,7 +1,7 @@
 """fsck: check whether everything that a table needs exists and is right.
 
-It checks the log against itself, the live splits against the log, and whether the files of every older readable version
-exist. It writes nothing. It ignores files that no version names: a purge deletes them.
+It checks the log against itself, the filter sheets, the live splits against the log, and whether the files of every
+older readable version exist. It writes nothing. It ignores files that no version names: a purge deletes them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from indextables.arrow_values import to_table
 from indextables.errors import CheckpointError, CorruptLogError, ObjectNotFoundError
+from indextables.filters.check_sheet import sheet_problem
 from indextables.log.snapshot import Snapshot
 from indextables.maintain.fsck.check_log import ERROR, WARNING, NamedFile, Problem, check_log
 from indextables.maintain.fsck.check_splits import FOREIGN, MISSING, check_splits
 from indextables.maintain.fsck.last_readable import last_readable
 from indextables.protocol.horizon import horizon_of
-from indextables.protocol.names import state_keys
+from indextables.protocol.names import sheet_key, state_keys
+from indextables.state.manifests import StateFiles
 from indextables.store import ObjectStore
 from indextables.transaction_log import TransactionLog
 
@@ -74,6 +76,7 @@ def examine(log: TransactionLog, *, deep: bool = True) -> Examination:
         problems.append(Problem(ERROR, "divergence", diverged.version, key, diverged.message))
     checked = check_log(log, horizon_of(snapshot.metadata.configuration))
     problems += checked.problems
+    problems += _sheet_problems(log, snapshot, deep=deep)
     splits = [
         *_split_problems(log, snapshot, deep=deep),
         *_old_file_problems(log.reader.store, snapshot, checked.files),
@@ -88,6 +91,16 @@ def _split_problems(log: TransactionLog, snapshot: Snapshot, *, deep: bool) -> I
             severity = WARNING if finding.check == FOREIGN else ERROR
             check = "split" if finding.check == MISSING else finding.check
             yield Problem(severity, check, snapshot.version, checked.add.path, finding.problem)
+
+
+def _sheet_problems(log: TransactionLog, snapshot: Snapshot, *, deep: bool) -> Iterator[Problem]:
+    """Check the filter sheets that the newest state can use; searches do without them."""
+    origin = snapshot.live_files.origin
+    runs = {info.run for info in origin.state.manifests} if isinstance(origin, StateFiles) else set()
+    for run in sorted(run for run in runs if run is not None):
+        problem = sheet_problem(log.reader.store, sheet_key(run), deep=deep)
+        if problem is not None:
+            yield Problem(WARNING, "filters", snapshot.version, sheet_key(run), problem)
 
 
 def _old_file_problems(store: ObjectStore, snapshot: Snapshot, files: Mapping[str, NamedFile]) -> Iterator[Problem]:

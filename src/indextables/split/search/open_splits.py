@@ -31,6 +31,7 @@ from indextables.store import ObjectStore
 _MOST_TAIL_BYTES = 64 << 20
 _LEAST_ROOM = 64 << 10
 _MOST_GROUPED = 64
+_MOST_SHEET_BYTES = 64 << 20
 _FAR_BYTES_PER_QUESTION = 1 << 20
 _NEAR_BYTES_PER_QUESTION = 32 << 20
 _COMBINING = "combining"
@@ -58,6 +59,8 @@ class OpenSplits:
         self._combined = IndexCache(config, kind=COMBINED)
         self.groups: BoundedCache[Hashable, Any] = BoundedCache(_MOST_GROUPED)
         """Groups of splits of recent scans, by their files."""
+        self.sheets: BoundedCache[Hashable, Any] = BoundedCache(_MOST_SHEET_BYTES, weigh=_weight)
+        """Parts of filter sheets, which weigh as many bytes as `nbytes` or their length."""
         self._known: BoundedCache[_Key, SplitSearcher] = BoundedCache(_MOST_TAIL_BYTES, weigh=_room)
         with _registering:
             _all_open_splits.add(self)
@@ -97,6 +100,11 @@ class OpenSplits:
         self._known.put((path, size), opened)
         return opened
 
+    @property
+    def store(self) -> ObjectStore:
+        """Store of the table."""
+        return self._store
+
     def combine_warm(self, splits: Sequence[ListedSplit], num_asked: int) -> CombinedIndex | None:
         """Combine splits; None if too many bytes of indexes are not on local disk yet.
 
@@ -125,7 +133,12 @@ class OpenSplits:
         num_known = len(self._known)
         self._known.clear()
         self.groups.clear()
+        self.sheets.clear()
         return num_known
+
+
+def _weight(part: Any) -> int:
+    return int(getattr(part, "nbytes", 0)) or len(part)
 
 
 def _room(searcher: SplitSearcher) -> int:

@@ -31,6 +31,7 @@ from indextables.split.index.documents import nan_mask
 from indextables.split.index.fields import FieldMap, IndexField, Kind
 from indextables.split.index.index_cache import IndexCache
 from indextables.split.index.term_filter import TermFilter
+from indextables.split.index.term_hashes import TermHashes
 from indextables.split.partial.needs import Needs
 from indextables.split.partial.sparse_cache import NotKeptError
 from indextables.split.query.holds import decided_part
@@ -359,7 +360,7 @@ class _OwnIndex(_Index):
         A large filter costs more than the parts of the index that a search for a word needs.
         """
 
-        def lacks(known: TermFilter | None) -> bool:
+        def lacks(known: TermFilter | TermHashes | None) -> bool:
             return known is not None and not may_match(tree, catalog, known.may_contain)
 
         if lacks(self._term_filter):
@@ -421,11 +422,11 @@ class _OwnIndex(_Index):
             return index.count(plan)
 
     @lazy_property
-    def _term_filter(self) -> TermFilter | None:
+    def _term_filter(self) -> TermFilter | TermHashes | None:
         return self._split.term_filter()
 
     @lazy_property
-    def _fine_filter(self) -> TermFilter | None:
+    def _fine_filter(self) -> TermFilter | TermHashes | None:
         return self._split.fine_filter()
 
 

@@ -1,5 +1,7 @@
 """Deletion of version files, then old checkpoints, then unreferenced manifests.
 
+Filter sheets are treated like manifests, and counted with them.
+
 Every file is checked again right before its deletion: if it has changed, the table was recreated, or another writer put
 the manifest again to use it. A file that a reader needs is never missing for longer than a new listing takes.
 
@@ -144,11 +146,13 @@ class Cleaner:
         return self._verifier.verify(version, listing.checkpoints[version], listing.objects)
 
     def _with_garbage(self, listing: Listing, plan: Plan, retention: Retention) -> _Sweeping:
-        """Add old manifests that no remaining state refers to.
+        """Add old manifests and filter sheets that no remaining state can use.
 
         A younger manifest may belong to a state that is being written.
         """
-        old = {key for key in listing.manifests if not retention.keeps_manifest(listing.age_ms([key]))}
+        old = {
+            key for key in (*listing.manifests, *listing.sheets) if not retention.keeps_manifest(listing.age_ms([key]))
+        }
         if not old:
             return _Sweeping(plan, [])
         for version, keys in listing.checkpoints.items():

@@ -21,6 +21,7 @@ from indextables.protocol.names import (
     is_manifest_key,
     parse_checkpoint_key,
     parse_part_key,
+    parse_sheet_key,
     parse_version_key,
     state_keys,
 )
@@ -125,6 +126,10 @@ class Listing:
     @lazy_property
     def manifests(self) -> Sequence[str]:
         return [key for key in self.objects if is_manifest_key(key)]
+
+    @lazy_property
+    def sheets(self) -> Sequence[str]:
+        return [key for key in self.objects if parse_sheet_key(key) is not None]
 
     def age_ms(self, keys: Iterable[str]) -> int:
         """Return the age of the youngest of some files."""

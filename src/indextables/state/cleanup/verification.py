@@ -14,7 +14,7 @@ from indextables.log.divergence import check_contains, versions_near
 from indextables.log.reader import LogReader
 from indextables.protocol.actions import Metadata
 from indextables.protocol.avro.state_manifest import ManifestInfo, StateManifest, resolve_manifest_path
-from indextables.protocol.names import state_keys
+from indextables.protocol.names import sheet_key, state_keys
 from indextables.state.cleanup.retention import Verified
 from indextables.state.reader import StateReader
 from indextables.store import ObjectMeta
@@ -61,7 +61,10 @@ class Verifier:
     def manifests_of(
         self, version: int, keys: Sequence[str], objects: Mapping[str, ObjectMeta]
     ) -> frozenset[str] | None:
-        """Return the manifests of the states among these keys; None if one cannot be read."""
+        """Return the manifests and filter sheets that the states among these keys can use.
+
+        None if a state cannot be read.
+        """
         named: set[str] = set()
         for key in set(keys) & set(state_keys(version)):
             sighting = (key, objects[key].size, objects[key].e_tag)
@@ -70,7 +73,7 @@ class Verifier:
                 state = self._states.find_state(version, key)
                 if state is None:
                     return None
-                known = self._named[sighting] = _manifest_keys(state)
+                known = self._named[sighting] = _manifest_keys(state) | _sheet_keys(state)
             named |= known
         return frozenset(named)
 
@@ -137,6 +140,10 @@ class Verifier:
             return self._reader.store.head(key)
         except ObjectNotFoundError:
             return None
+
+
+def _sheet_keys(state: StateManifest) -> frozenset[str]:
+    return frozenset(sheet_key(info.run) for info in state.manifests if info.run is not None)
 
 
 def _manifest_keys(state: StateManifest) -> frozenset[str]:
