@@ -297,7 +297,7 @@ SEARCH_COLD = choice(
 SEARCH_ANSWERS_MAX_SIZE = size(
     "search.answers.maxSize",
     "Most bytes of answers that a handle keeps for the same question to the same version; 0 keeps none.",
-    default="0",
+    default="16M",
     low="0",
 )
 SEARCH_COLD_GAP = size(
@@ -318,8 +318,8 @@ SEARCH_ROWS = choice(
 SEARCH_COMBINED = choice(
     "search.combined",
     "Search many small splits by one index of links in the disk cache, or each split by its own index.",
-    default="off",
-    others=("on",),
+    default="on",
+    others=("off",),
 )
 SCORE_SCOPE = choice(
     "score.scope",
