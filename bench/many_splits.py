@@ -284,6 +284,7 @@ class _OurSide(_Side):
         given = {"cache.disk.path": str(cache), "search.cold": "whole", **options}
         self._table = it.Table.open(path, options=given)
         self._cache = cache
+        self._copies = options.get("search.rows") != "pages"
         self._num_splits = num_splits
         self._half = f"{_PART} < '{num_splits // 2:05d}'"
 
@@ -294,8 +295,8 @@ class _OurSide(_Side):
         return int(self._table.search(word, where=where, columns=question.columns, limit=_LIMIT).num_rows)
 
     def settle(self) -> None:
-        """Open a decoded copy of every split, and make all combined indexes."""
-        for _ in range(_MOST_READS):
+        """Open a decoded copy of every split, if copies are made, and make all combined indexes."""
+        for _ in range(_MOST_READS if self._copies else 0):
             is_copied = len(list((self._cache / "rows").glob("*.rows"))) == self._num_splits
             self._table.search(MANY)
             wait_for_copies()
@@ -388,7 +389,7 @@ class _Cost(NamedTuple):
 
 def _costs(setting: Setting, num_splits: int, path: Path) -> list[Figure]:
     found: dict[str, list[_Cost]] = {way: [] for way in _WAYS}
-    for number in range(setting.sizes.num_rounds):
+    for number in range(setting.sizes.num_slow_rounds):
         for way in _WAYS:
             setting.say(f"{num_splits} splits: cost of the first questions, {way}, round {number + 1}")
             cache = setting.directory / f"cost-{num_splits}-{way.replace(' ', '-')}-{number}"

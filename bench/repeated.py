@@ -39,7 +39,8 @@ def run(setting: Setting) -> list[Figure]:
     cache = str(setting.shared / "index-cache")
     tables = {
         way: it.Table.open(
-            setting.shared / "logs", options={"cache.disk.path": cache, "search.answers.maxSize": max_size}
+            setting.shared / "logs",
+            options={"cache.disk.path": cache, "search.cold": "whole", "search.answers.maxSize": max_size},
         )
         for way, max_size in _OPTIONS.items()
     }

@@ -33,6 +33,7 @@ INFINO = "infino"
 
 _DUCKDB_GROUP_ROWS = 122_880
 _INFINO_TABLE = "logs"
+_NOT_KEPT = {"search.answers.maxSize": "0"}
 
 Rows: TypeAlias = pa.Table | list[tuple[Any, ...]]
 
@@ -111,12 +112,12 @@ def build_infino(path: Path, rows: pa.Table) -> None:
 
 
 class OurPeer:
-    """A table, opened once. Extracted indexes are kept in a directory of the benchmark."""
+    """A table, opened once. Extracted indexes are kept in a directory of the benchmark, and answers are not kept."""
 
     name = OURS
 
     def __init__(self, path: Path, cache: Path, options: Mapping[str, str] | None = None) -> None:
-        self._table = it.Table.open(path, options={"cache.disk.path": str(cache), **(options or {})})
+        self._table = it.Table.open(path, options={**_NOT_KEPT, "cache.disk.path": str(cache), **(options or {})})
 
     def search(self, search: WordSearch, columns: Sequence[str] | None = None) -> Rows:
         return self._table.search(our_query(search), columns=columns)

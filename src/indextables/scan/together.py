@@ -142,7 +142,7 @@ class AskedGroups(Generic[_S]):
         if tree is None:
             return None
         if limit is None:
-            num_hits = index.count(tree, text)
+            num_hits = index.count(tree, text, is_answer=False)
             if not 0 < num_hits <= _MOST_TOGETHER:
                 return None if num_hits else {}
         return index.row_numbers(tree, text, limit)

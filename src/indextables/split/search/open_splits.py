@@ -106,8 +106,8 @@ class OpenSplits:
     ) -> CombinedIndex | None:
         """Combine splits; None if too many bytes of indexes are not on local disk yet.
 
-        The more often the splits were asked, the more bytes may be fetched; all but a few bytes in the background, so
-        that no question waits for them.
+        The more often the splits were asked, the more bytes may be fetched. All but a few bytes of local disk are
+        fetched in the background, so that no question waits for them.
         """
         found = [self._known.get((split.path, split.size)) for split in splits]
         searchers = [searcher for searcher in found if searcher is not None]
@@ -119,7 +119,7 @@ class OpenSplits:
         if num_bytes > allowed:
             return None
         index = self.combine(searchers)
-        if num_bytes > _MOST_BYTES_AT_ONCE:
+        if num_bytes > (0 if self._store.is_remote else _MOST_BYTES_AT_ONCE):
             fetch_later(missing, when_fetched)
             return None
         SHARED_POOLS.map(_COMBINING, lambda searcher: searcher.fetch_whole(), missing, workers=self.at_once)
