@@ -42,6 +42,8 @@ class Sizes:
     num_rows: int = 500_000
     num_searches: int = 5
     num_splits: int = 200
+    num_small_splits: tuple[int, ...] = (200, 1_000)
+    num_rows_of_small_splits: int = 2_500
     num_rows_by_split: tuple[int, ...] = (2_500, 20_000, 50_000)
     num_splits_merged: int = 64
     num_rows_merged: int = 20_000
@@ -72,6 +74,8 @@ QUICK = Sizes(
     num_rows=1_000,
     num_searches=1,
     num_splits=4,
+    num_small_splits=(4, 8),
+    num_rows_of_small_splits=250,
     num_rows_by_split=(250, 400),
     num_splits_merged=4,
     num_rows_merged=250,
@@ -105,6 +109,7 @@ class Unit(enum.Enum):
     MB = "MB"
     KB = "kB"
     REQUESTS = "requests"
+    COUNT = "open"
 
 
 @dataclasses.dataclass(frozen=True)

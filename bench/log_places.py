@@ -10,7 +10,7 @@ import pyarrow as pa
 from bench import search_peers
 from bench.harness import Setting
 from bench.log_rows import log_rows
-from bench.search_peers import DuckDbPeer, LancePeer, OurPeer, Peer, SqlitePeer
+from bench.search_peers import DuckDbPeer, InfinoPeer, LancePeer, OurPeer, Peer, SqlitePeer
 
 BYTES_PER_MB = 1_000_000
 
@@ -37,6 +37,13 @@ def shared_peers(setting: Setting) -> list[Peer]:
         )
     )
     return [OurPeer(ours, setting.shared / "index-cache"), LancePeer(lance), SqlitePeer(sqlite), DuckDbPeer(parquet)]
+
+
+def shared_infino(setting: Setting) -> InfinoPeer | None:
+    """The same rows in infino, if it is installed."""
+    if not search_peers.has_infino():
+        return None
+    return InfinoPeer(_built(setting, "logs.infino", search_peers.build_infino))
 
 
 def num_bytes(path: Path) -> int:

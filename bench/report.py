@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import sqlite3
@@ -25,6 +26,7 @@ _NUM_SYNCS = 50
 def environment(directory: Path, *, with_spark: bool) -> dict[str, Any]:
     """What the figures depend on; nothing that names this machine."""
     spark = {"pyspark": importlib.metadata.version("pyspark")} if with_spark else {}
+    infino = {"infino": importlib.metadata.version("infino")} if importlib.util.find_spec("infino") else {}
     return {
         "python": platform.python_version(),
         "indextables": it.__version__,
@@ -32,6 +34,7 @@ def environment(directory: Path, *, with_spark: bool) -> dict[str, Any]:
         "pyiceberg": importlib.metadata.version("pyiceberg"),
         "pylance": importlib.metadata.version("pylance"),
         "duckdb": importlib.metadata.version("duckdb"),
+        **infino,
         "sqlite": sqlite3.sqlite_version,
         **spark,
         "num_cores": os.cpu_count(),
@@ -62,10 +65,12 @@ def show(console: rich.console.Console, facts: dict[str, Any], figures: Sequence
         )
     console.print(table)
     spark = f", PySpark {facts['pyspark']}" if "pyspark" in facts else ""
+    infino = f", infino {facts['infino']}" if "infino" in facts else ""
     console.print(
         f"medians; Python {facts['python']}, indextables {facts['indextables']}, deltalake {facts['deltalake']}, "
         f"pyiceberg {facts['pyiceberg']}, pylance {facts['pylance']}, duckdb {facts['duckdb']}, "
-        f"SQLite {facts['sqlite']}{spark}, {facts['num_cores']} cores, one fsync {facts['fsync_median_ms']:.2f} ms",
+        f"SQLite {facts['sqlite']}{infino}{spark}, {facts['num_cores']} cores, "
+        f"one fsync {facts['fsync_median_ms']:.2f} ms",
         highlight=False,
     )
 

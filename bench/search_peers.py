@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import importlib
+import importlib.util
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,14 +29,17 @@ from bench.log_rows import SCHEMA, TEXT_COLUMN, WordSearch
 LANCE = "Lance FTS"
 SQLITE = "SQLite FTS5"
 DUCKDB = "DuckDB LIKE over Parquet"
+INFINO = "infino"
 
 _DUCKDB_GROUP_ROWS = 122_880
+_INFINO_TABLE = "logs"
+_NOT_KEPT = {"search.answers.maxSize": "0"}
 
 Rows: TypeAlias = pa.Table | list[tuple[Any, ...]]
 
 
-class Peer(Protocol):
-    """Log rows that can be searched. `None` for a search means all rows."""
+class WordPeer(Protocol):
+    """Log rows that can be searched for words."""
 
     name: str
 
@@ -43,6 +48,10 @@ class Peer(Protocol):
 
     def count(self, search: WordSearch) -> int:
         """How many rows a search finds."""
+
+
+class Peer(WordPeer, Protocol):
+    """Log rows that can be grouped too. `None` for a search means all rows."""
 
     def terms(self, column: str, search: WordSearch | None) -> Rows:
         """How many rows have each value of a column."""
@@ -87,13 +96,28 @@ def build_parquet(path: Path, rows: pa.Table) -> None:
     pq.write_table(rows, path, compression="zstd", row_group_size=_DUCKDB_GROUP_ROWS)
 
 
+def has_infino() -> bool:
+    return importlib.util.find_spec("infino") is not None
+
+
+def build_infino(path: Path, rows: pa.Table) -> None:
+    """It indexes large strings only."""
+    infino = importlib.import_module("infino")
+    at = SCHEMA.get_field_index(TEXT_COLUMN)
+    schema = SCHEMA.set(at, SCHEMA[at].with_type(pa.large_string()))
+    table = infino.connect(str(path)).create_table(
+        _INFINO_TABLE, schema, infino.IndexSpec().fts(TEXT_COLUMN, positions=True)
+    )
+    table.append(rows.cast(schema))
+
+
 class OurPeer:
-    """A table, opened once. Extracted indexes are kept in a directory of the benchmark."""
+    """A table, opened once. Extracted indexes are kept in a directory of the benchmark, and answers are not kept."""
 
     name = OURS
 
     def __init__(self, path: Path, cache: Path, options: Mapping[str, str] | None = None) -> None:
-        self._table = it.Table.open(path, options={"cache.disk.path": str(cache), **(options or {})})
+        self._table = it.Table.open(path, options={**_NOT_KEPT, "cache.disk.path": str(cache), **(options or {})})
 
     def search(self, search: WordSearch, columns: Sequence[str] | None = None) -> Rows:
         return self._table.search(our_query(search), columns=columns)
@@ -208,6 +232,22 @@ class DuckDbPeer:
         return self._connection.sql(asked).to_arrow_table()
 
 
+class InfinoPeer:
+    """A table, opened once. It keeps answers, so that it is asked for words that it has not seen; it excludes none."""
+
+    name = INFINO
+
+    def __init__(self, path: Path) -> None:
+        self._table = importlib.import_module("infino").connect(str(path)).open_table(_INFINO_TABLE)
+
+    def search(self, search: WordSearch, columns: Sequence[str] | None = None) -> Rows:
+        names = list(columns or SCHEMA.names)
+        return self._table.token_match(TEXT_COLUMN, _infino_query(search), mode="and", projection=names)
+
+    def count(self, search: WordSearch) -> int:
+        return int(self._table.count(TEXT_COLUMN, _infino_query(search), mode="and"))
+
+
 def our_query(search: WordSearch) -> str:
     """A search in our query language."""
     wanted = " AND ".join(map(_quoted, search.required))
@@ -225,6 +265,12 @@ def _sqlite_query(search: WordSearch) -> str:
 
 def _quoted(words: str) -> str:
     return f'"{words}"' if " " in words else words
+
+
+def _infino_query(search: WordSearch) -> str:
+    if search.excluded:
+        raise AssertionError(f"infino excludes no words: {search}")
+    return " ".join(map(_quoted, search.required))
 
 
 def _lance_query(search: WordSearch) -> lance_query.FullTextQuery:

@@ -1,4 +1,4 @@
-"""`search`: five searches in log rows, each giving whole rows, and three of their columns.
+"""`search`: five searches in log rows, each giving whole rows, and three of their columns; then words asked once each.
 
 Every handle is open and has answered each question once, so that everything is as warm as it gets. That answer is
 counted: all find the same number of rows. SQLite gives tuples of Python values, everyone else Arrow; Lance sorts by
@@ -15,6 +15,7 @@ import pyarrow as pa
 from bench.harness import OURS, Figure, Goal, Setting, alternate, timed_ms
 from bench.log_places import shared_peers
 from bench.log_rows import FEW_COLUMNS, MANY, RARE, SOME, WordSearch, searches
+from bench.new_words import ask_new_words
 from bench.search_peers import LANCE, Peer
 
 _OF_LANCE: dict[tuple[str, ...], Goal] = {
@@ -31,7 +32,7 @@ def run(setting: Setting) -> list[Figure]:
         figures += _run_one(setting, peers, search, None)
     for search in searches(setting.sizes.num_rows):
         figures += _run_one(setting, peers, search, FEW_COLUMNS)
-    return figures
+    return figures + ask_new_words(setting, peers)
 
 
 def _run_one(

@@ -19,6 +19,9 @@ from tests.selection import is_quick_run, quick, share_out, take_few_examples
 from tests.servers import Running, missing, running
 
 import indextables as it
+from indextables.config import settings
+from indextables.table import handle
+from indextables.table.answers import Answers
 
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("all", deadline=None, print_blob=True)
@@ -74,6 +77,15 @@ def servers(tmp_path_factory) -> Iterator[Callable[[str], Running]]:
             return started(kind)
 
         yield server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_answer_is_kept_by_default() -> Iterator[None]:
+    """Ask the splits again where a test asks again; tests of kept answers name a size."""
+    default = settings.SEARCH_ANSWERS_MAX_SIZE.default
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(handle, "Answers", lambda max_bytes: Answers(0 if max_bytes == default else max_bytes))
+        yield
 
 
 @pytest.fixture

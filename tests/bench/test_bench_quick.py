@@ -22,6 +22,27 @@ _THEIR_CHECKPOINT = "delta-rs, its checkpoint"
 _PEERS = ("Lance FTS", "SQLite FTS5", "DuckDB LIKE over Parquet")
 _SEARCHES = ("10 hits", "2 hits", "200 hits", "phrase, 76 hits", "boolean, 4 hits")
 _GROUPINGS = ("terms of level", "terms of service", "hours", "statistics of latency_ms")
+_INFINO = ("infino",) if importlib.util.find_spec("infino") is not None else ()
+
+
+def _many_splits(num_splits: int) -> list[tuple[str, str]]:
+    name, found = f"many-splits: {num_splits} splits", []
+    counts = [f"count, {hits} hits" for hits in (0, 10, 1000)]
+    rows = [f"10 rows of {hits}, {columns} columns" for hits in (10, 1000) for columns in ("3", "all")]
+    for question in [*counts, *rows]:
+        ways = ["one by one", "together", *(["together, by pages"] if question in rows else [])]
+        found += [(f"{name}, {question}, {way}{of}", "Lance FTS") for of in ("", ", CPU") for way in ways]
+        if question in {"count, 10 hits", "10 rows of 10, 3 columns"}:
+            half = f"{name}, {question}, half by partition"
+            found += [(f"{half}, {way}{of}", "ours, all splits") for of in ("", ", CPU") for way in ways[:2]]
+    costs = (
+        *("first 6 questions, empty cache", "first question, indexes on disk"),
+        *("second question, which makes the links", "6 questions after it"),
+        *("open files", "threads", "mappings", "disk cache"),
+    )
+    return [*found, *((f"{name}, new process, {cost}, together", "indextables, one by one") for cost in costs)]
+
+
 _FIGURES = [
     ("commits: 12 through one handle", _DELTA),
     ("commits: 12, delta-rs opened anew for each", _DELTA),
@@ -92,10 +113,34 @@ _FIGURES = [
         for peer in _PEERS
     ),
     *(
+        (f"search: new word each time, {band}, {way}{of}", peer)
+        for band in ("few hits", "many hits")
+        for way in ("count", "3 columns", "all columns")
+        for of in ("", ", CPU")
+        for peer in ("Lance FTS", "SQLite FTS5", *_INFINO)
+    ),
+    *(
         (f"rows: {num_hits} hits, all columns, {way}{of}", peer)
         for num_hits in (10, 2, 200)
         for of in ("", ", CPU")
         for way, peer in (("decoded", "Lance FTS"), ("by pages", "Lance FTS"), ("decoded", "indextables by pages"))
+    ),
+    *_many_splits(4),
+    *_many_splits(8),
+    *(
+        (f"repeated: {question}{of}", "ours, no answer kept")
+        for question in (
+            *("count", "terms of level", "hours", "10 rows, 3 columns", "10 rows, all columns"),
+            *("10 best rows, all columns", "count, a new word each time"),
+        )
+        for of in ("", ", CPU")
+    ),
+    *(
+        (f"predicates: {predicate}, {figure}", "DuckDB over Parquet")
+        for predicate in (
+            *("range of a number", "bound of a whole number", "keyword", "unique keyword", "range of time", "text"),
+        )
+        for figure in ("index at hand", "by rows", "index at hand, CPU", "by rows, CPU", "peak memory")
     ),
     *((f"aggregate: count, {search}", peer) for search in _SEARCHES for peer in _PEERS),
     *(
@@ -205,6 +250,7 @@ def test_the_environment_is_named_and_the_machine_is_not(quick_run):
         "pyiceberg",
         "pylance",
         "duckdb",
+        *_INFINO,
         "sqlite",
         "num_cores",
         "fsync_median_ms",

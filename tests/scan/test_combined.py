@@ -6,10 +6,12 @@ import datetime as dt
 import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,8 +25,10 @@ from indextables.scan.search import Projection, checked, found_rows
 from indextables.scan.split_scan import TableScan
 from indextables.split.index import cache_entries
 from indextables.split.index.cache_entries import COMBINED
-from indextables.split.search import combined, groups
+from indextables.split.search import combined, groups, open_splits
 from indextables.split.search.combined import CannotCombineError, CombinedIndex, Together
+from indextables.split.search.fetching import wait_for_fetches
+from indextables.split.search.searcher import SplitSearcher
 
 SCHEMA = pa.schema(
     [
@@ -215,7 +219,7 @@ def test_processes_make_them_at_once(tmp_path) -> None:
         import indextables as it
         from indextables.split.search import groups
         groups._LEAST, groups._LEAST_TO_CUT, groups._LEAST_ALONE, groups._ONE_IN, groups._MOST = 2, 3, 2, 3, 8
-        options = {"cache.disk.path": sys.argv[1] + "/cache", "search.combined": "on"}
+        options = {"cache.disk.path": sys.argv[1] + "/cache", "search.answers.maxSize": "0"}
         table = it.Table.open(sys.argv[1] + "/t", options=options)
         print(*{table.count("disk OR net") for _ in range(6)})
     """
@@ -241,7 +245,7 @@ def test_a_process_that_is_killed_while_it_makes_one_leaves_nothing_wrong(tmp_pa
                 os.kill(os.getpid(), signal.SIGKILL)
             return link(*given, **named)
         os.link = dying
-        options = {"cache.disk.path": sys.argv[1] + "/cache", "search.combined": "on"}
+        options = {"cache.disk.path": sys.argv[1] + "/cache", "search.answers.maxSize": "0"}
         table = it.Table.open(sys.argv[1] + "/t", options=options)
         for _ in range(6):
             table.count("disk OR net")
@@ -271,8 +275,67 @@ def test_a_file_system_without_links_has_none(tmp_path, monkeypatch, together, n
     assert not made(tmp_path)
 
 
-def test_they_are_off_by_default(tmp_path, together) -> None:
-    table = make_table(tmp_path)
+def test_missing_indexes_are_fetched_in_the_background(tmp_path, monkeypatch, together) -> None:
+    """No question waits for them; the question after the fetch makes the combined index."""
+    monkeypatch.setattr(open_splits, "_MOST_BYTES_AT_ONCE", 0)
+    make_table(tmp_path)
+    expected = reopened(tmp_path, search_combined="off").count("disk OR net")
+    shutil.rmtree(tmp_path / "cache")
+    begun, fetch = threading.Event(), SplitSearcher.fetch_whole
+
+    def late(self: SplitSearcher) -> None:
+        assert begun.wait(60)
+        fetch(self)
+
+    monkeypatch.setattr(SplitSearcher, "fetch_whole", late)
+    table = reopened(tmp_path)
+    assert table.count("absent") == 0  # term filters answer, so that no index is fetched
+    assert table.count("axolotl AND absent") == 0
+    assert table.count("disk OR net") == expected
+    begun.set()
+    assert wait_for_fetches(60)
+    assert {table.count("disk OR net") for _ in range(2)} == {expected}
+    assert made(tmp_path)
+    assert "count" in together
+
+
+def test_a_failed_fetch_leaves_the_splits_to_themselves(tmp_path, monkeypatch, together) -> None:
+    monkeypatch.setattr(open_splits, "_MOST_BYTES_AT_ONCE", 0)
+    make_table(tmp_path)
+
+    def failing(self: SplitSearcher) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(SplitSearcher, "fetch_whole", failing)
+    table = reopened(tmp_path)
+    assert [table.count("absent") for _ in range(5)] == [0] * 5
+    assert wait_for_fetches(60)
+    assert not made(tmp_path)
+    assert not together
+
+
+def test_rows_that_wait_for_others_keep_their_order(tmp_path, together) -> None:
+    """Rows of several groups are read at once, with every limit, also where some groups have no index."""
+    make_table(tmp_path, num_parts=30)
+    plain, _ = warm(tmp_path, search_combined="off")
+    ours, _ = warm(tmp_path)
+    groups_of = ours._ask("net", None, "fail")._groups()
+    assert len(groups_of) > 3
+    for query in ("axolotl", "disk AND slow AND net", "disk"):
+        for limit in (1, 2, 5, 17, 1000):
+            for refused in (None, 0, 1, len(groups_of) - 1):
+                if refused is not None:
+                    known = groups_of[refused]
+                    index, known._index, known._is_refused = known._index, None, True
+                found, expected = (repr(each.search(query, limit=limit).to_pylist()) for each in (ours, plain))
+                assert found == expected, (query, limit, refused)
+                if refused is not None:
+                    known._index, known._is_refused = index, False
+    assert "row_numbers" in together
+
+
+def test_they_can_be_switched_off(tmp_path, together) -> None:
+    table = make_table(tmp_path, **{"search.combined": "off"})
     expected = table.count("disk OR net")
     assert {table.count("disk OR net") for _ in range(6)} == {expected}
     assert not made(tmp_path)
@@ -319,7 +382,7 @@ def test_damage_is_found_before_it_is_used(tmp_path, suffix) -> None:
         import indextables as it
         from indextables.split.search import groups
         groups._LEAST, groups._LEAST_TO_CUT, groups._LEAST_ALONE, groups._ONE_IN, groups._MOST = 2, 3, 2, 3, 8
-        options = {"cache.disk.path": sys.argv[1] + "/cache", "search.combined": "on"}
+        options = {"cache.disk.path": sys.argv[1] + "/cache", "search.answers.maxSize": "0"}
         table = it.Table.open(sys.argv[1] + "/t", options=options)
         print(*{table.count("disk OR net") for _ in range(6)})
     """

@@ -37,8 +37,8 @@ def url(tmp_path_factory) -> str:
 
 @pytest.fixture
 def table(url, tmp_path) -> it.Table:
-    """A table whose local cache is empty."""
-    return it.open(url, options={"cache.disk.path": str(tmp_path / "cache")})
+    """A table whose local cache is empty, and whose splits are asked one by one."""
+    return it.open(url, options={"cache.disk.path": str(tmp_path / "cache"), "search.combined": "off"})
 
 
 def stages(explained: pa.Table) -> dict[str, dict]:
@@ -65,6 +65,15 @@ def test_a_run_cold_and_warm(table) -> None:
     assert (warm["index"]["splits"], warm["index"]["cached"]) == (4, 4)
     assert (warm["footers"]["requests"], warm["index"]["requests"]) == (0, 0)
     assert warm["total"]["requests"] == sum(stage["requests"] or 0 for name, stage in warm.items() if name != "total")
+
+
+def test_splits_that_are_searched_together_open_only_those_with_hits(url, tmp_path) -> None:
+    table = it.open(url, options={"cache.disk.path": str(tmp_path / "cache")})
+    first, *_, last = (stages(table.explain("needle AND word1", run=True)) for _ in range(17))
+    assert first["footers"]["splits"] == 12
+    assert (last["footers"]["splits"], last["footers"]["requests"]) == (4, 0)
+    assert last["index"]["requests"] == 0
+    assert last["search"]["rows"] == last["total"]["rows"] == 4
 
 
 def test_a_limit_reads_fewer_splits(table) -> None:

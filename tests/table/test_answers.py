@@ -6,11 +6,14 @@ import random
 import threading
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import indextables as it
 from indextables.errors import BadSplitWarning, ConfigError, QueryError
+from indextables.table import handle
+from indextables.table.answers import Answers
 
 SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string()), ("message", pa.string()), ("day", pa.date32())])
 OPTIONS = {"search.answers.maxSize": "4M"}
@@ -53,7 +56,7 @@ QUESTIONS = [
 def test_answers_are_those_of_a_handle_without_memory(place) -> None:
     """Two handles see random appends, refreshes and questions, many of them twice."""
     chosen = random.Random(7)
-    keeping, plain = it.open(place, options=OPTIONS), it.open(place)
+    keeping, plain = it.open(place, options=OPTIONS), it.open(place, options={"search.answers.maxSize": "0"})
     for step in range(100):
         act = chosen.random()
         if act < 0.06:
@@ -149,3 +152,27 @@ def test_threads_never_get_an_answer_of_another_version(place) -> None:
         thread.join()
     assert not wrong
     assert table.count(where="id >= 0 OR id IS NULL") == table.num_records
+
+
+def test_a_small_memory_is_the_default(place, monkeypatch) -> None:
+    monkeypatch.setattr(handle, "Answers", Answers)
+    table = it.open(place)
+    assert [table.count("disk") for _ in range(3)] == [14] * 3
+    assert table.answer_stats() == (2, 1)
+    assert table._answers._max_bytes == 16 << 20
+
+
+def test_nothing_made_of_an_answer_changes_it(place) -> None:
+    """Frames, arrays and lists of an answer are copies, or cannot be written to."""
+    table = it.open(place, options=OPTIONS)
+    expected = table.search("disk").to_pylist()
+    frame = table.to_pandas("disk")
+    frame.loc[:, "id"] = 0
+    table.to_polars("disk")[0, "id"] = 0
+    table.search("disk").to_pylist()[0]["id"] = 0
+    numbers = table.search("disk")["id"].chunk(0)
+    for array in (numbers.to_numpy(), np.from_dlpack(numbers), table.to_pandas("disk")["id"].to_numpy()):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    assert table.answer_stats() == (5, 1)
+    assert table.search("disk").to_pylist() == expected == it.open(place).search("disk").to_pylist()

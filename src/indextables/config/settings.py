@@ -334,7 +334,7 @@ SEARCH_FILTERS_MAX_FETCH = size(
 SEARCH_ANSWERS_MAX_SIZE = size(
     "search.answers.maxSize",
     "Most bytes of answers that a handle keeps for the same question to the same version; 0 keeps none.",
-    default="0",
+    default="16M",
     low="0",
 )
 SEARCH_COLD_GAP = size(
@@ -355,8 +355,8 @@ SEARCH_ROWS = choice(
 SEARCH_COMBINED = choice(
     "search.combined",
     "Search many small splits by one index of links in the disk cache, or each split by its own index.",
-    default="off",
-    others=("on",),
+    default="on",
+    others=("off",),
 )
 SCORE_SCOPE = choice(
     "score.scope",

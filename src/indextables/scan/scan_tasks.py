@@ -24,9 +24,10 @@ from indextables.log.replay import head_of
 from indextables.log.snapshot import Head, Snapshot
 from indextables.protocol.schema import schema_from_json
 from indextables.scan.filter_plan import FilterLimits, plan_filter
+from indextables.scan.left_files import bind_where
 from indextables.scan.manifest_tasks import ManifestTask, files_of, large_table, snapshot_of
 from indextables.scan.search import SCORE, SNIPPET, Projection, checked, found_rows, stream_rows
-from indextables.scan.split_scan import Split, SplitScan, TableScan, bind_where
+from indextables.scan.split_scan import Split, SplitScan, TableScan
 from indextables.split.index.fields import FieldMap
 from indextables.split.search.open_splits import OpenSplits
 from indextables.store import open_store

@@ -7,7 +7,6 @@ are read in full.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -160,7 +159,7 @@ class _Search:
 
         If a split cannot be read, the rows of later ones replace its rows.
         """
-        hits = self._scan.ask(functools.partial(self._scan.row_numbers, limit=limit), share)
+        hits = self._scan.hits(share, limit)
         left = [(split, numbers) for split, numbers in hits if numbers is None or len(numbers)]
         while left and limit != 0:
             now, rest = _first_hits(left, limit)

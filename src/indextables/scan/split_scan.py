@@ -14,32 +14,27 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from indextables.arrow_values import numbers_below, to_table
+from indextables.arrow_values import numbers_below
 from indextables.config import Config, settings
 from indextables.errors import (
     BadSplitWarning,
     ConfigError,
     CorruptSplitError,
     ObjectNotFoundError,
-    QueryError,
     SchemaError,
 )
 from indextables.filters.splits_left import Query, left_by_sheets
 from indextables.ingest.batches import may_widen
 from indextables.log.files import exact_sum
 from indextables.log.snapshot import Snapshot
-from indextables.predicate import bind, parse_predicate
-from indextables.predicate.bound import BoundPredicate, bound_columns
-from indextables.protocol.file_table import FILES_SCHEMA
-from indextables.prune.files import hinted_mask, manifests_for, prune_table
-from indextables.prune.may_match import count_in_partitions
-from indextables.prune.partitions import files_exactly, is_partition
+from indextables.predicate.bound import BoundPredicate
 from indextables.runtime import tally
 from indextables.runtime.caching import lazy_property
 from indextables.runtime.pools import SHARED_POOLS
 from indextables.scan.indexed_fields import table_fields
+from indextables.scan.left_files import SPLIT_FIELDS, left_files
 from indextables.scan.row_check import Part, check_batches, check_rows, joined_matches, predicate_columns
-from indextables.scan.together import SEARCHING, AskedGroups, Question, can_group, key_of, table_scores
+from indextables.scan.together import SEARCHING, AskedGroups, Question, can_group, table_scores
 from indextables.split.index.fields import FieldMap
 from indextables.split.query import parse_query
 from indextables.split.query.tree import And, Node, both
@@ -59,7 +54,7 @@ _BAD_SPLITS = ("fail", "skip")
 _MOST_NAMED = 3
 _FIRST_WAVE = 4
 _ROWS_PER_HIT = 64
-_FIELDS = ["path", "size", "num_records", "footer_start_offset", "footer_end_offset"]
+_NARROW_SHARE = 8
 _T = TypeVar("_T")
 
 
@@ -112,11 +107,16 @@ class SplitScan:
         self._opened = opened
         self._skips = skips
         # Rows of later splits replace those of a bad one, so each split is asked for all of its own.
-        self._combines = combines and where is None and not skips
+        self._may_combine = combines and where is None and not skips
         self._bad: dict[str, str] = {}
         self._asked: dict[str, Asked] = {}
         self.scores: dict[int, Hits] | None = None
         """Hits with scores by the whole table, by position; None if each split scores its own."""
+
+    @property
+    def _combines(self) -> bool:
+        """Whether small splits are searched together."""
+        return self._may_combine
 
     def prepare_scores(self, limit: int | None) -> None:
         """Do nothing: splits without their log score their own rows."""
@@ -233,6 +233,17 @@ class SplitScan:
                     known = Asked(None, self.where)
             known = self._asked.setdefault(split.path, known)
         return known
+
+    def hits(self, splits: Sequence[Split], limit: int | None) -> list[tuple[Split, pa.Array[Any] | None]]:
+        """Return the row numbers of splits in order, at most `limit` of each.
+
+        If combined indexes know all of them, no other thread is asked.
+        """
+        if self._combines:
+            known = [(split, self._together.row_numbers(split, limit)) for split in splits]
+            if all(numbers is not None for _, numbers in known):
+                return known
+        return self.ask(lambda split: self.row_numbers(split, limit), splits)
 
     def row_numbers(self, split: Split, limit: int | None = None) -> pa.Array[Any] | None:
         """Return the row numbers that the index finds; None for all.
@@ -409,36 +420,41 @@ class TableScan(SplitScan):
             raise ConfigError(f"cannot treat bad splits as `{bad_splits}`: expected `fail` or `skip`")
         self.snapshot = snapshot
         self.config = config
-        bound = None if where is None else bind_where(where, snapshot.schema)
-        chosen = _files_for(snapshot, where, hints)
-        files, left = _filtered(chosen, snapshot, config, where, bound)
-        if tally.is_counting():
-            _note_pruning(snapshot, chosen, bound, files)
-        files = files.filter(hinted_mask(files, hints, snapshot, config)) if hints else files
+        left = left_files(snapshot, config, opened, where, hints)
         super().__init__(
             snapshot.schema,
             _fields(snapshot, config, is_searched=query is not None or bool(searches)),
             opened,
             query=query,
             searches=searches,
-            where=left,
+            where=left.where,
             skips=bad_splits == "skip",
-            combines=self._in_force[settings.SEARCH_COMBINED] == "on" and can_group(files),
+            combines=self._in_force[settings.SEARCH_COMBINED] == "on" and can_group(left.files),
         )
         self._is_whole = is_whole
+        self._left = left
         self._is_unpruned = where is None and not hints
-        self._candidates = files
+        self._candidates = left.files
         self._check_query()
 
     @lazy_property
     def _files(self) -> pa.Table:
-        """The files that neither the log nor the filter sheets exclude."""
+        """The files that neither the log nor the filter sheets exclude.
+
+        Files that may be searched together are only narrowed to a small part: combined indexes are made for files that
+        are asked again and again.
+        """
         files, tree = self._candidates, self.tree
-        if tree is None or self._combines:
+        if tree is None:
             return files
         query = Query(tree, self.text, self.fields)
         lasting = self._is_unpruned
-        return left_by_sheets(files, self.snapshot, self._in_force, self._opened, query, is_lasting=lasting)
+        left = left_by_sheets(files, self.snapshot, self._in_force, self._opened, query, is_lasting=lasting)
+        return files if self._may_combine and left.num_rows > files.num_rows // _NARROW_SHARE else left
+
+    @property
+    def _combines(self) -> bool:
+        return self._may_combine and self._files is self._candidates
 
     @lazy_property
     def splits(self) -> Sequence[Split]:
@@ -449,9 +465,7 @@ class TableScan(SplitScan):
 
     def _groups(self) -> Sequence[SplitGroup[Split]]:
         """Return the groups of an earlier scan of the same files, if there was one."""
-        files = self._files
-        # An id is unique as long as its object lives.
-        key = id(files) if self._is_unpruned else key_of(files, _FIELDS)
+        files, key = self._files, self._left.key
         known: tuple[pa.Table, Sequence[SplitGroup[Split]]] | None = self._opened.groups.get(key)
         if known is None:
             known = (files, grouped(_splits_of(files)))
@@ -529,7 +543,7 @@ def _fields(snapshot: Snapshot, config: Config, *, is_searched: bool) -> FieldMa
 
 
 def _splits_of(files: pa.Table) -> tuple[Split, ...]:
-    found = enumerate(files.select(_FIELDS).to_pylist())
+    found = enumerate(files.select(SPLIT_FIELDS).to_pylist())
     return tuple(Split(position=position, **file) for position, file in found)
 
 
@@ -544,11 +558,6 @@ def joined_tables(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     if len(tables) == 1:
         return tables[0]
     return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema)
-
-
-def bind_where(where: str, schema: pa.Schema) -> BoundPredicate:
-    """Bind a predicate to a table's columns, or raise a `QueryError`."""
-    return bind(parse_predicate(where), schema)
 
 
 def check_column(schema: pa.Schema, name: str) -> str:
@@ -566,38 +575,6 @@ def check_limit(limit: int | None) -> int | None:
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit < 1 << 63):
         raise ConfigError(f"cannot search for `{limit!r}` rows: expected a whole number of at least 1")
     return limit
-
-
-def _files_for(snapshot: Snapshot, where: str | None, hints: Sequence[str]) -> pa.Table:
-    """Return the files of a table.
-
-    Of a large one return only those in manifests that may hold a match.
-    """
-    if where is None and not hints:
-        return snapshot.files
-    parts = snapshot.live_files.chosen(manifests_for(where, hints, snapshot))
-    return pa.concat_tables(parts) if parts else to_table([], FILES_SCHEMA)
-
-
-def _filtered(
-    files: pa.Table, snapshot: Snapshot, config: Config, where: str | None, bound: BoundPredicate | None
-) -> tuple[pa.Table, BoundPredicate | None]:
-    """Return the files that may match, and the predicate left to check on rows."""
-    if where is None or bound is None:
-        return files, None
-    if all(is_partition(column, snapshot.partition_columns) for column in bound_columns(bound)):
-        try:
-            return files.filter(files_exactly(files, bound, snapshot.partition_columns)), None
-        except QueryError as error:
-            logger.info("rows decide `%s` and not the log: %s", where, error)
-    return prune_table(files, where, snapshot, config), bound
-
-
-def _note_pruning(snapshot: Snapshot, chosen: pa.Table, bound: BoundPredicate | None, files: pa.Table) -> None:
-    """Count the splits that manifests, partitions and statistics rule out."""
-    live = snapshot.num_files
-    in_partitions = live if bound is None else count_in_partitions(chosen, bound, snapshot.partition_columns)
-    tally.note(splits=live, by_partitions=live - in_partitions, by_statistics=in_partitions - files.num_rows)
 
 
 def _noted(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:

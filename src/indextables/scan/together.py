@@ -74,20 +74,36 @@ class AskedGroups(Generic[_S]):
         return [split for group, known in answers for split in self._with_hits(group, known, None)]
 
     def waves(self, limit: int | None, num_splits: int) -> Iterator[Sequence[_S]]:
-        """Yield the splits that may have hits, group by group.
+        """Yield the splits that may have hits, in order.
 
-        The splits of a group without an index come in growing shares, first `num_splits`.
+        With a limit, those with known hits wait until there are enough of them: then their rows are read at once. The
+        splits of a group without an index come in growing shares, first `num_splits`.
         """
+        waiting: list[_S] = []
+        num_hits = 0
         for group in self._groups:
             known = self._ask_group(functools.partial(self._row_numbers, limit=limit), group)
             splits = self._with_hits(group, known, limit)
-            while splits:
-                num_now = num_splits if known is None else len(splits)
-                yield splits[:num_now]
-                splits = splits[num_now:]
+            if known is not None:
+                waiting += splits
+                num_hits += sum(map(len, known.values()))
+                if limit is not None and num_hits < limit:
+                    continue
+            yield from self._handed(waiting)
+            num_hits = 0
+            while known is None and splits:
+                yield splits[:num_splits]
+                splits = splits[num_splits:]
                 num_splits = min(2 * num_splits, self._opened.at_once)
-            for split in group.splits:
+        yield from self._handed(waiting)
+
+    def _handed(self, waiting: list[_S]) -> Iterator[Sequence[_S]]:
+        """Yield the splits that wait, if any, and forget their row numbers afterwards."""
+        if waiting:
+            yield tuple(waiting)
+            for split in waiting:
                 self._numbers.pop(split.position, None)
+            waiting.clear()
 
     def row_numbers(self, split: _S, limit: int | None) -> pa.Array[Any] | None:
         """Return the first row numbers of a split; None if no combined index gave them."""
@@ -126,7 +142,7 @@ class AskedGroups(Generic[_S]):
         if tree is None:
             return None
         if limit is None:
-            num_hits = index.count(tree, text)
+            num_hits = index.count(tree, text, is_answer=False)
             if not 0 < num_hits <= _MOST_TOGETHER:
                 return None if num_hits else {}
         return index.row_numbers(tree, text, limit)

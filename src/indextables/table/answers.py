@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeVar
 
 from indextables.log.snapshot import Snapshot
-from indextables.runtime.caching import BoundedCache
 
 _T = TypeVar("_T")
 Question = tuple[Any, ...]
@@ -32,7 +31,7 @@ class Answers:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._known: tuple[Snapshot | None, BoundedCache[Hashable, Any]] = (None, self._empty())
+        self._known: tuple[Snapshot | None, _RecentAnswers] = (None, self._empty())
         self.hits = 0
         self.misses = 0
 
@@ -62,8 +61,48 @@ class Answers:
     def stats(self) -> AnswerStats:
         return AnswerStats(self.hits, self.misses)
 
-    def _empty(self) -> BoundedCache[Hashable, Any]:
-        return BoundedCache(self._max_bytes, weigh=_num_bytes)
+    def _empty(self) -> _RecentAnswers:
+        return _RecentAnswers(self._max_bytes)
+
+
+class _RecentAnswers:
+    """Answers in two generations of half the room; the older one is dropped as a whole.
+
+    So keeping an answer takes the same time for any number of them. Each step is one operation on a dictionary or a
+    tuple. A sum that lost a number to another thread is forgotten with its generation.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._most_bytes = max_bytes // 2
+        self._generations: tuple[dict[Hashable, Any], dict[Hashable, Any]] = ({}, {})
+        self._num_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.values())
+
+    def values(self) -> list[Any]:
+        young, old = self._generations
+        return list({**old, **young}.values())
+
+    def get(self, key: Hashable) -> Any:
+        """Return an answer and count it as used; None if there is none."""
+        young, old = self._generations
+        found = young.get(key)
+        if found is None:
+            found = old.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: Hashable, answer: tuple[Any]) -> None:
+        """Keep an answer; drop the older generation if the younger one is full."""
+        num_bytes = _num_bytes(answer)
+        young, _ = self._generations
+        if young and self._num_bytes + num_bytes > self._most_bytes:
+            self._generations, self._num_bytes = ({}, young), 0
+            young, _ = self._generations
+        young[key] = answer
+        self._num_bytes += num_bytes
 
 
 def _key(question: Question) -> Hashable | None:

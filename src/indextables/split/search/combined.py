@@ -133,12 +133,13 @@ class Together:
         self._combined = combined
         self._asked = asked
 
-    def count(self, tree: Node, text: str) -> int:
-        """Count the rows that a query finds."""
+    def count(self, tree: Node, text: str, *, is_answer: bool = True) -> int:
+        """Count the rows that a query finds; noted as found rows if it is the answer."""
         index = self._combined.opened()
         with self._combined.engine_errors():
             found = index.count(self._plan(tree, text))
-            tally.note(rows=found)
+            if is_answer:
+                tally.note(rows=found)
             return found
 
     def row_numbers(self, tree: Node, text: str, limit: int | None) -> dict[int, pa.Array[Any]]:

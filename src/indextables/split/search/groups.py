@@ -2,14 +2,15 @@
 
 The splits of a scan are cut into groups where the name of a split says so, not by its place: after an append, a merge
 or another predicate most groups are the same as before, and so are their combined indexes. A combined index is made
-when a group was asked before, and the indexes that are missing on local disk are few for the number of requests.
+when a group was asked before, and all indexes of its splits are on local disk. Those that are missing are fetched in
+the background, once they are few for the number of requests.
 """
 
 from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from indextables.errors import IndexTablesError
@@ -43,8 +44,13 @@ _S = TypeVar("_S", bound=ListedSplit)
 class Combiner(Protocol):
     """Makes combined indexes."""
 
-    def combine_warm(self, splits: Sequence[ListedSplit], num_asked: int) -> CombinedIndex | None:
-        """Combine splits; None if their indexes are not on local disk yet."""
+    def combine_warm(
+        self, splits: Sequence[ListedSplit], num_asked: int, when_fetched: Callable[[], None]
+    ) -> CombinedIndex | None:
+        """Combine splits; None if their indexes are not on local disk yet.
+
+        They may be fetched meanwhile: `when_fetched` is called afterwards.
+        """
 
 
 class SplitGroup(Generic[_S]):
@@ -54,20 +60,29 @@ class SplitGroup(Generic[_S]):
         self.splits = tuple(splits)
         self._num_asked = 0
         self._is_refused = len(splits) < _LEAST
+        self._is_fetched = False
         self._index: CombinedIndex | None = None
 
     def index(self, combiner: Combiner) -> CombinedIndex | None:
-        """Return the combined index; make it at the second, fourth, eighth ... request."""
+        """Return the combined index.
+
+        It is made at the second, fourth, eighth ... request, or once the indexes of its splits were fetched.
+        """
         if self._index is not None or self._is_refused:
             return self._index
         self._num_asked += 1
-        if self._num_asked == 1 or self._num_asked & (self._num_asked - 1):
+        is_due = self._num_asked > 1 and not self._num_asked & (self._num_asked - 1)
+        if not (is_due or self._is_fetched):
             return None
+        self._is_fetched = False
         try:
-            self._index = combiner.combine_warm(self.splits, self._num_asked)
+            self._index = combiner.combine_warm(self.splits, self._num_asked, self._note_fetched)
         except (CannotCombineError, IndexTablesError, OSError) as error:
             self.refuse(error)
         return self._index
+
+    def _note_fetched(self) -> None:
+        self._is_fetched = True
 
     def refuse(self, reason: BaseException) -> None:
         """Answer by the splits from now on."""

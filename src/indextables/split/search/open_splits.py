@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from indextables.config import Config
@@ -23,6 +23,7 @@ from indextables.split.index.index_cache import IndexCache
 from indextables.split.rows.row_copies import RowCopies
 from indextables.split.search.cold_indexes import ColdIndexes
 from indextables.split.search.combined import CannotCombineError, CombinedIndex
+from indextables.split.search.fetching import fetch_later
 from indextables.split.search.groups import ListedSplit
 from indextables.split.search.searcher import SplitSearcher
 from indextables.split.split_file import SplitFile
@@ -33,7 +34,9 @@ _LEAST_ROOM = 64 << 10
 _MOST_GROUPED = 64
 _MOST_SHEET_BYTES = 64 << 20
 _FAR_BYTES_PER_QUESTION = 1 << 20
-_NEAR_BYTES_PER_QUESTION = 32 << 20
+# To copy an index of local disk takes as long as some hundred questions to its split.
+_NEAR_BYTES_PER_QUESTION = 256 << 10
+_MOST_BYTES_AT_ONCE = 1 << 20
 _COMBINING = "combining"
 _CORES = min(8, os.cpu_count() or 1)
 _MOST_WAITING = 32
@@ -61,6 +64,8 @@ class OpenSplits:
         """Groups of splits of recent scans, by their files."""
         self.sheets: BoundedCache[Hashable, Any] = BoundedCache(_MOST_SHEET_BYTES, weigh=_weight)
         """Parts of filter sheets, which weigh as many bytes as `nbytes` or their length."""
+        self.left_files: BoundedCache[Hashable, Any] = BoundedCache(1)
+        """Files that predicates leave of the snapshot that was asked last."""
         self._known: BoundedCache[_Key, SplitSearcher] = BoundedCache(_MOST_TAIL_BYTES, weigh=_room)
         with _registering:
             _all_open_splits.add(self)
@@ -105,10 +110,13 @@ class OpenSplits:
         """Store of the table."""
         return self._store
 
-    def combine_warm(self, splits: Sequence[ListedSplit], num_asked: int) -> CombinedIndex | None:
+    def combine_warm(
+        self, splits: Sequence[ListedSplit], num_asked: int, when_fetched: Callable[[], None]
+    ) -> CombinedIndex | None:
         """Combine splits; None if too many bytes of indexes are not on local disk yet.
 
-        The more often the splits were asked, the more bytes may be fetched.
+        The more often the splits were asked, the more bytes may be fetched. All but a few bytes of local disk are
+        fetched in the background, so that no question waits for them.
         """
         found = [self._known.get((split.path, split.size)) for split in splits]
         searchers = [searcher for searcher in found if searcher is not None]
@@ -116,9 +124,13 @@ class OpenSplits:
             return None
         missing = [searcher for searcher in searchers if searcher.whole_bytes_to_fetch]
         allowed = num_asked * (_FAR_BYTES_PER_QUESTION if self._store.is_remote else _NEAR_BYTES_PER_QUESTION)
-        if sum(searcher.whole_bytes_to_fetch for searcher in missing) > allowed:
+        num_bytes = sum(searcher.whole_bytes_to_fetch for searcher in missing)
+        if num_bytes > allowed:
             return None
         index = self.combine(searchers)
+        if num_bytes > (0 if self._store.is_remote else _MOST_BYTES_AT_ONCE):
+            fetch_later(missing, when_fetched)
+            return None
         SHARED_POOLS.map(_COMBINING, lambda searcher: searcher.fetch_whole(), missing, workers=self.at_once)
         return index
 
@@ -134,6 +146,7 @@ class OpenSplits:
         self._known.clear()
         self.groups.clear()
         self.sheets.clear()
+        self.left_files.clear()
         return num_known
 
 
