@@ -110,7 +110,7 @@ def write_sheets(
         try:
             if SheetWriter(store, config, pools, StateFiles(state, manifests), run, infos).write():
                 written.append(sheet_key(run))
-        except (IndexTablesError, SheetError) as error:
+        except (IndexTablesError, SheetError, pa.ArrowException) as error:
             logger.warning("no filter sheet of `%s`, the next compaction tries again: %s", store.location.url, error)
     return written
 
