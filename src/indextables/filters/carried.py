@@ -1,4 +1,4 @@
-"""Columns of an earlier sheet, taken over into a new one without reading the splits again.
+"""Columns of an earlier sheet, taken over without reading the splits again.
 
 A split never changes, so its column in an earlier sheet is right as long as path and size are the same. The columns of
 both sheets have one form: the earlier one's. Each row of bits is gathered anew, window by window, so memory holds a few
@@ -49,7 +49,7 @@ class Carried(NamedTuple):
 
 
 def find_carried(store: ObjectStore, files: StateFiles, entries: pa.Table, keys: Sequence[str]) -> Carried | None:
-    """Return the first of some sheets that has columns for at least half of the entries.
+    """Return the first of some sheets that has columns for half of the entries.
 
     `entries` has the paths and sizes of the new columns.
     """
@@ -67,7 +67,7 @@ def find_carried(store: ObjectStore, files: StateFiles, entries: pa.Table, keys:
 def carried_rows(
     store: ObjectStore, carried: Carried, fresh: Iterator[list[bytes]], num_fresh: int, num_padded: int
 ) -> Iterator[list[bytes]]:
-    """Yield the rows of each window, from the earlier sheet and the rows of fresh columns.
+    """Yield the rows of each window, from the earlier sheet and fresh columns.
 
     `num_fresh` and `num_padded` are whole multiples of a row's alignment; fresh columns stand in the order of the
     entries that are not taken over.
@@ -109,7 +109,7 @@ def _carried(store: ObjectStore, files: StateFiles, entries: pa.Table, sheet: Sh
 
 
 def _order(columns: pa.Array[Any], num_old: int, num_fresh: int, num_padded: int) -> pa.Array[Any]:
-    """Return where each new column stands: among the old ones, the fresh ones, or zeros."""
+    """Return the place of each new column among old ones, fresh ones and zeros."""
     is_fresh = pc.is_null(columns)
     number = pc.subtract(pc.cumulative_sum(is_fresh.cast(pa.int64())), to_scalar(1, pa.int64()))
     fresh = pc.add(number, to_scalar(num_old, pa.int64()))

@@ -110,7 +110,7 @@ def write_sheets(
         try:
             if SheetWriter(store, config, pools, StateFiles(state, manifests), run, infos).write():
                 written.append(sheet_key(run))
-        except (IndexTablesError, SheetError) as error:
+        except (IndexTablesError, SheetError, pa.ArrowException) as error:
             logger.warning("no filter sheet of `%s`, the next compaction tries again: %s", store.location.url, error)
     return written
 
@@ -199,7 +199,7 @@ class SheetWriter:
         return spool
 
     def _fits(self, spool: _Spool) -> bool:
-        """Return whether the form of an earlier sheet fits the splits that it does not have."""
+        """Return whether the form of an earlier sheet fits the fresh splits."""
         if spool.carried is None:
             return True
         fresh = [at for at in spool.fresh_of(0) if spool.kinds_of_entries[at]]
@@ -365,7 +365,7 @@ class _Spool:
 
 
 def _write_columns(spool: _Spool, number: int, block: Block, path: str) -> int:
-    """Write the fresh columns of a block one after the other; return their padded number."""
+    """Write the fresh columns of a block, and return their padded number."""
     geometry = Geometry(block.num_windows, block.hash_bits)
     entries = spool.fresh_of(number * COLUMNS_PER_BLOCK)
     num_padded: int = -(-max(1, len(entries)) // ROW_ALIGNMENT) * ROW_ALIGNMENT
