@@ -17,7 +17,7 @@ import rich.console
 
 from bench.harness import QUICK, Figure, Say, Setting, Sizes
 
-_SPARK_NAMES = ("spark-write", "spark-scan", "spark-search", "spark-sql", "spark-load", "spark-stream")
+_SPARK_NAMES = ("spark-write", "spark-scan", "spark-search", "spark-sql", "spark-plain", "spark-load", "spark-stream")
 NAMES = (
     "commits",
     "open",
@@ -31,6 +31,7 @@ NAMES = (
     "formats",
     "parallel",
     "growth",
+    "manifests",
     "index",
     "ingest",
     "search",
@@ -147,6 +148,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         indexing,
         ingesting,
         listing,
+        manifests,
         many_splits,
         merging,
         opening,
@@ -176,6 +178,7 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         "formats": formats.run,
         "parallel": parallel.run,
         "growth": growth.run,
+        "manifests": manifests.run,
         "index": indexing.run,
         "ingest": ingesting.run,
         "search": searching.run,
@@ -196,13 +199,14 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
 
 def _spark_runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
     """Apart from the others, since these import PySpark."""
-    from bench import spark_load, spark_scan, spark_search, spark_sql, spark_stream, spark_write
+    from bench import spark_load, spark_plain, spark_scan, spark_search, spark_sql, spark_stream, spark_write
 
     return {
         "spark-write": spark_write.run,
         "spark-scan": spark_scan.run,
         "spark-search": spark_search.run,
         "spark-sql": spark_sql.run,
+        "spark-plain": spark_plain.run,
         "spark-load": spark_load.run,
         "spark-stream": spark_stream.run,
     }

@@ -84,13 +84,13 @@ def _sides(setting: Setting, count: int) -> dict[str, Side]:
     setting.say(f"building a table of {count} files")
     source = many_files.shared_table(setting.shared, count)
     path = our_files.copy_table(source, setting.directory / f"growing-{count}")
-    grower = _Grower(path, count, setting.sizes.num_files_added)
+    grower = Grower(path, count, setting.sizes.num_files_added)
     grower.commit()
     grower.write_state()
     return {
-        COMMIT: lambda _: [_cpu_ms(grower.commit)],
-        WRITE_STATE: lambda _: [_cpu_ms(grower.write_state)],
-        LIST_PARTITION: lambda _: [_cpu_ms(lambda: _list_partition(source, count))],
+        COMMIT: lambda _: [cpu_ms(grower.commit)],
+        WRITE_STATE: lambda _: [cpu_ms(grower.write_state)],
+        LIST_PARTITION: lambda _: [cpu_ms(lambda: list_partition(source, count))],
     }
 
 
@@ -107,7 +107,7 @@ def _whole(setting: Setting, count: int) -> dict[str, list[float]]:
     return found
 
 
-class _Grower:
+class Grower:
     """A table to which files are added by one handle."""
 
     def __init__(self, path: Path, count: int, num_added: int) -> None:
@@ -129,7 +129,7 @@ class _Grower:
         checked_count(written.hint.num_files or 0, self._next)
 
 
-def _list_partition(path: Path, count: int) -> None:
+def list_partition(path: Path, count: int) -> None:
     log = it.TransactionLog(path, options=our_files.WITHOUT_CACHE)
     found = log.list_files(where=f"{many_files.PARTITION_COLUMN} = {many_files.PARTITION_LISTED}")
     checked_count(found.num_rows, min(count, many_files.FILES_PER_PARTITION))
@@ -142,7 +142,7 @@ def _compact(path: Path) -> int:
     return log.checkpoint().num_files or 0
 
 
-def _cpu_ms(work: Callable[[], object]) -> float:
+def cpu_ms(work: Callable[[], object]) -> float:
     gc.collect()
     start = time.process_time()
     work()

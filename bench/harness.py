@@ -39,6 +39,8 @@ class Sizes:
     num_versions_read: tuple[int, ...] = (50, 200)
     num_files_growing: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
     num_files_compacted: int = 1_000_000
+    num_manifests: tuple[int, int] = (2, 200)
+    num_files_by_manifest: int = 5_000
     num_rows: int = 500_000
     num_searches: int = 5
     num_splits: int = 200
@@ -71,6 +73,8 @@ QUICK = Sizes(
     num_versions_read=(8,),
     num_files_growing=(300, 400),
     num_files_compacted=400,
+    num_manifests=(2, 4),
+    num_files_by_manifest=1_000,
     num_rows=1_000,
     num_searches=1,
     num_splits=4,

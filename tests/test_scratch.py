@@ -56,7 +56,8 @@ def test_what_a_killed_process_left_is_swept_by_the_next_one(tmp_path, monkeypat
         url, what = sys.argv[1:]
         table = it.Table.open(url, options={"cache.disk.enabled": "false"})
         def rows():
-            yield pa.record_batch({"id": [2], "message": ["killed"], "day": ["d"]})
+            many = 20_000
+            yield pa.record_batch({"id": [2] * many, "message": ["killed " * 9] * many, "day": ["d"] * many})
             os.kill(os.getpid(), signal.SIGKILL)
         if what == "append":
             table.append(pa.RecordBatchReader.from_batches(table.schema, rows()))
@@ -80,6 +81,18 @@ def test_what_a_killed_process_left_is_swept_by_the_next_one(tmp_path, monkeypat
     monkeypatch.setattr(scratch, "_swept", set())
     it.Table.open(url).append(ROWS)
     assert list(room.iterdir()) == [foreign]
+
+
+def test_a_directory_in_memory_is_used_unless_another_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch, "_IN_MEMORY", str(tmp_path))
+    monkeypatch.delenv("TMPDIR", raising=False)
+    assert scratch.directory_in_memory(1) == str(tmp_path)
+    assert scratch.directory_in_memory(1 << 62) is None
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert scratch.directory_in_memory(1) is None
+    monkeypatch.delenv("TMPDIR")
+    monkeypatch.setattr(scratch, "_IN_MEMORY", str(tmp_path / "missing"))
+    assert scratch.directory_in_memory(1) is None
 
 
 def test_what_others_own_is_not_swept(tmp_path):

@@ -98,6 +98,10 @@ _FIGURES = [
         )
         for count in (300, 400)
     ),
+    *(
+        (f"manifests: {work}, 4, CPU", "ours, 2")
+        for work in ("commit a few files", "write the state after a few files were added", "list one partition")
+    ),
     ("index: 1000 rows, build", "tantivy, bare loop"),
     *(("index: 1000 rows, build", peer) for peer in _PEERS),
     *(("index: 1000 rows, build, CPU", peer) for peer in ("tantivy, bare loop", "Lance FTS")),

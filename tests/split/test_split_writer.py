@@ -20,7 +20,7 @@ from indextables.split.index.analyzers import tokens
 from indextables.split.index.builder import make_schema, open_index
 from indextables.split.index.fields import FieldMap, map_fields
 from indextables.split.index.terms import distinct_terms, filtered_fields
-from indextables.split.split_file import SplitFile
+from indextables.split.split_file import SplitFile, SplitFileWriter
 from indextables.split.writer import SplitWriter
 from indextables.store import open_store
 
@@ -156,6 +156,59 @@ def test_nothing_stays_behind(store, tmp_path) -> None:
         with pytest.raises(StorageError):
             writer.finish()
     assert list(place.iterdir()) == []
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    """A directory that stands for the system's directory in memory, and another for its temporary one."""
+    for name in ("memory", "disk"):
+        (tmp_path / name).mkdir()
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr("indextables.runtime.scratch._IN_MEMORY", str(tmp_path / "memory"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "disk"))
+    return tmp_path / "memory"
+
+
+def _parents_of_new_splits(monkeypatch) -> list[str]:
+    parents: list[str] = []
+
+    def noted(path: str, *given, **named) -> SplitFileWriter:
+        parents.append(os.path.basename(os.path.dirname(os.path.dirname(path))))
+        return SplitFileWriter(path, *given, **named)
+
+    monkeypatch.setattr("indextables.split.writer.SplitFileWriter", noted)
+    return parents
+
+
+def test_a_small_split_is_built_in_memory_and_a_large_one_on_disk(store, memory, monkeypatch) -> None:
+    parents = _parents_of_new_splits(monkeypatch)
+    (small,) = write(store, rows(0, 10), rows(10, 20))
+    (large,) = write(store, *(rows(start, 2000) for start in range(0, 20_000, 2000)))
+    assert parents == ["memory", "disk"]
+    assert list(memory.iterdir()) == []
+    assert opened(store, small).num_rows == 30
+    assert pa.Table.from_batches(opened(store, large).rows())["id"].to_pylist() == list(range(20_000))
+
+
+@pytest.mark.parametrize("problem", ["missing", "full", "read-only"])
+def test_without_room_in_memory_a_small_split_is_built_on_disk(store, memory, monkeypatch, problem) -> None:
+    if problem == "missing":
+        memory.rmdir()
+    elif problem == "full":
+        monkeypatch.setattr("indextables.split.writer._MEMORY_BYTES", 1 << 62)
+    else:
+        monkeypatch.setattr("os.access", lambda path, mode: False)
+    parents = _parents_of_new_splits(monkeypatch)
+    (add,) = write(store, rows(0, 10))
+    assert parents == ["disk"]
+    assert opened(store, add).num_rows == 10
+
+
+def test_a_named_directory_is_used_for_small_splits_too(store, memory, tmp_path, monkeypatch) -> None:
+    parents = _parents_of_new_splits(monkeypatch)
+    (tmp_path / "named").mkdir()
+    write(store, rows(0, 10), **{"indexWriter.tempDirectoryPath": str(tmp_path / "named")})
+    assert parents == ["named"]
 
 
 def test_a_split_can_be_committed_and_pruned(store) -> None:

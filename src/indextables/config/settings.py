@@ -259,7 +259,7 @@ INDEX_WRITER_TEMP_DIRECTORY_PATH = Setting[str | None](
     "indexWriter.tempDirectoryPath",
     Maybe(Text(), "auto"),
     None,
-    "Local directory for building splits; `auto` is the system's temporary directory.",
+    "Local directory for building splits; `auto` is the system's temporary one, and shared memory for small splits.",
     host_only=True,
 )
 WRITE_TARGET_SPLIT_SIZE = size("write.targetSplitSize", "Size at which a writer starts a new split.", default="1G")

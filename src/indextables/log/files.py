@@ -17,6 +17,8 @@ from indextables.errors import CheckpointCorruptionError
 from indextables.protocol.file_table import FILES_SCHEMA, AddedFile, files_table
 from indextables.runtime.caching import lazy_property
 
+_MOST_LISTED_LATER = 64
+
 
 class FileSource(Protocol):
     """Stored files in parts, read on demand."""
@@ -32,10 +34,10 @@ class FileSource(Protocol):
 Bounds = Mapping[str, tuple[str | None, str | None]]
 """Minimum and maximum of partition columns in a part; a missing column is unknown."""
 
-Keep = Callable[[Bounds, bool], bool]
-"""Predicate on the bounds of a part; the flag means typed order of the bounds.
+Keep = Callable[[Sequence[tuple[Bounds, bool]]], Sequence[bool]]
+"""Choice of parts by their bounds, for all parts at once; a flag means typed order of the bounds.
 
-It returns True if the part may contain matching files.
+It returns True for each part that may contain matching files.
 """
 
 
@@ -95,6 +97,12 @@ class LiveFiles:
     def num_stored(self) -> int:
         """Number of files to read for all of them, about."""
         return (0 if self._base is None else self._base.num_files) + len(self._tail)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the files can be listed without reading, and soon."""
+        is_read = "table" in self.__dict__ or self._base is None or isinstance(self._base, TableSource)
+        return is_read and len(self._tail) <= _MOST_LISTED_LATER
 
     @lazy_property
     def table(self) -> pa.Table:

@@ -473,7 +473,7 @@ class LogReader:
         started = self._clock.monotonic()
         self._source = ""
         snapshot = self._snapshot(segment, version)
-        if snapshot.live_files.num_stored <= self._most_files:
+        if snapshot.live_files.num_stored <= self._most_files and not snapshot.live_files.is_in_memory:
             _ = snapshot.files
         if self._source:
             seconds = self._clock.monotonic() - started

@@ -63,6 +63,22 @@ def read_list_spans(data: Any, field: int) -> list[tuple[dict[int, Any], bytes]]
     return []
 
 
+def with_short_number(data: bytes, field: int, value: int) -> bytes | None:
+    """Return an encoded struct with another number of 0 to 63 in a field.
+
+    None if the struct has no such number, or a longer one.
+    """
+    position, number = 0, 0
+    while head := data[position]:
+        number += head >> 4
+        _, end = _read_value(data, position + 1, head & 15, 0)
+        if number == field:
+            is_short = head & 15 in (_I16, _I32, _I64) and end == position + 2
+            return data[: position + 1] + signed(value) + data[end:] if is_short else None
+        position = end
+    return None
+
+
 def struct(fields: Mapping[int, Encoded], begun: bytes = b"", last: int = 0) -> Encoded:
     """Encode a struct with fields by ascending number, with gaps of at most 15.
 
@@ -87,6 +103,11 @@ def i32(value: int) -> Encoded:
 
 def i64(value: int) -> Encoded:
     return Encoded(_I64, signed(value))
+
+
+def flag(*, is_set: bool) -> Encoded:
+    """Encode a flag, which is part of its type."""
+    return Encoded(_TRUE if is_set else _FALSE, b"")
 
 
 def binary(value: bytes) -> Encoded:

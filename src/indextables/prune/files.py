@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from indextables.protocol.actions import Metadata
 from indextables.protocol.file_table import FILES_SCHEMA
 from indextables.protocol.schema import schema_from_json
 from indextables.prune.masks import uniform
-from indextables.prune.may_match import may_match, partition_may_match
+from indextables.prune.may_match import may_match, partitions_may_match
 from indextables.prune.partitions import compute_bounds
 
 logger = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ def _keep(predicate: Predicate | None, head: Head) -> Keep | None:
         return None
     bound = bind(predicate, head.schema)
 
-    def keep(bounds: Bounds, is_typed: bool) -> bool:
-        return partition_may_match(bounds, bound, head.partition_columns, typed=is_typed)
+    def keep(parts: Sequence[tuple[Bounds, bool]]) -> Sequence[bool]:
+        return partitions_may_match(parts, bound, head.partition_columns)
 
     return keep
 
@@ -68,8 +68,9 @@ def manifests_for(where: str | None, hints: Iterable[str], head: Head) -> Keep |
     if not keeps:
         return None
 
-    def keep(bounds: Bounds, is_typed: bool) -> bool:
-        return all(each is None or each(bounds, is_typed) for each in keeps)
+    def keep(parts: Sequence[tuple[Bounds, bool]]) -> Sequence[bool]:
+        masks = [each(parts) for each in keeps if each is not None]
+        return [all(answers) for answers in zip(*masks, strict=True)] if masks else [True] * len(parts)
 
     return keep
 

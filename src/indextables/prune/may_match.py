@@ -68,11 +68,24 @@ def partition_may_match(
     Its partition bounds decide; `typed` means that `compute_bounds` made them. A manifest may hold nulls whatever its
     bounds; a bound that is None or missing is unknown.
     """
-    return bool(_Pruner(_Manifest(bounds, partition_columns, typed)).may_match(bound)[0].as_py())
+    return partitions_may_match([(bounds, typed)], bound, partition_columns)[0]
+
+
+def partitions_may_match(
+    manifests: Sequence[tuple[Mapping[str, tuple[str | None, str | None]], bool]],
+    bound: BoundPredicate,
+    partition_columns: Sequence[str],
+) -> list[bool]:
+    """Return for each manifest whether it may hold a file with a matching row.
+
+    A manifest is given by its partition bounds, and whether `compute_bounds` made them.
+    """
+    found: list[bool] = _Pruner(_Manifests(manifests, partition_columns)).may_match(bound).to_pylist()
+    return found
 
 
 class _Source(Protocol):
-    """Source of masks: a table of files, or one manifest."""
+    """Source of masks: a table of files, or some manifests."""
 
     num_rows: int
 
@@ -125,15 +138,16 @@ class _Files(_PartitionsOfFiles):
         return self._statistics.bounds(column.name)
 
 
-class _Manifest:
-    num_rows = 1
-
+class _Manifests:
     def __init__(
-        self, bounds: Mapping[str, tuple[str | None, str | None]], partition_columns: Sequence[str], typed: bool
+        self,
+        manifests: Sequence[tuple[Mapping[str, tuple[str | None, str | None]], bool]],
+        partition_columns: Sequence[str],
     ) -> None:
-        self._bounds = bounds
+        self.num_rows = len(manifests)
+        self._bounds = [bounds for bounds, _ in manifests]
         self._partition_columns = partition_columns
-        self._typed = to_array([typed])
+        self._typed = to_array([typed for _, typed in manifests], pa.bool_())
 
     def knows(self, column: BoundColumn) -> bool:
         return False
@@ -145,9 +159,10 @@ class _Manifest:
         return None
 
     def bounds(self, column: BoundColumn) -> Bounds | None:
-        if not is_partition(column, self._partition_columns) or column.name not in self._bounds:
+        if not is_partition(column, self._partition_columns):
             return None
-        low, high = (to_array([text], pa.string()) for text in self._bounds[column.name])
+        found = [bounds.get(column.name, (None, None)) for bounds in self._bounds]
+        low, high = (to_array([ends[at] for ends in found], pa.string()) for at in range(2))
         return Bounds(low, high, typed=self._typed, nan_shown=self._typed, max_length=None)
 
 

@@ -19,6 +19,7 @@ from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.runtime.resources import local_errors, open_file
 
 _PREFIX = "indextables-scratch-"
+_IN_MEMORY = "/dev/shm"  # noqa: S108 - directories in it belong to one user, as in the temporary directory
 _YOUNG_MS = 60_000
 _REMOVAL_TRIES = 10
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -39,6 +40,21 @@ def scratch_directory(parent: str | None = None) -> Iterator[str]:
     finally:
         remove_directory(path)
         os.close(lock)
+
+
+def directory_in_memory(free_bytes: int) -> str | None:
+    """Return the system's directory in memory if it has so much room, else None.
+
+    A user that names a temporary directory by `TMPDIR` wants that one.
+    """
+    if os.environ.get("TMPDIR"):
+        return None
+    try:
+        facts = os.statvfs(_IN_MEMORY)
+    except OSError:
+        return None
+    has_room = facts.f_bavail * facts.f_frsize >= free_bytes
+    return _IN_MEMORY if has_room and os.access(_IN_MEMORY, os.W_OK | os.X_OK) else None
 
 
 def directory_until_exit() -> str:

@@ -17,7 +17,6 @@ from indextables.arrow_values import to_array
 from indextables.config import Config, settings
 from indextables.log.files import LiveFiles, TableSource, rows_left
 from indextables.log.snapshot import Head, Snapshot
-from indextables.protocol.avro.file_entry import is_our_name
 from indextables.protocol.avro.state_manifest import ManifestInfo
 from indextables.prune.files import manifests_for
 from indextables.runtime.pools import SHARED_POOLS
@@ -71,12 +70,7 @@ def large_table(snapshot: Snapshot, where: str | None, hints: Sequence[str], con
     base, gone, tail = snapshot.live_files.parts
     if not isinstance(base, StateFiles):
         return None
-    keep = manifests_for(where, hints, snapshot)
-    chosen = [
-        info
-        for info in base.state.manifests
-        if keep is None or keep(info.partition_bounds or {}, is_our_name(info.path))
-    ]
+    chosen = base.chosen(manifests_for(where, hints, snapshot))
     large = LargeTable(base, chosen, gone, LiveFiles(tail=tail))
     return large if large.num_files > config[settings.STATE_READ_MAX_FILES] else None
 

@@ -17,12 +17,13 @@ import pyarrow as pa
 
 from indextables.clock import SYSTEM_CLOCK, Clock
 from indextables.config import Config, settings
+from indextables.errors import SchemaError
 from indextables.protocol.actions import Add
 from indextables.protocol.paths import split_path
 from indextables.protocol.statistics_tags import FOOTER_TAG
 from indextables.runtime.pools import SHARED_POOLS
 from indextables.runtime.resources import local_errors
-from indextables.runtime.scratch import scratch_directory
+from indextables.runtime.scratch import directory_in_memory, scratch_directory
 from indextables.split.index.builder import BuiltIndex, IndexBuilder
 from indextables.split.index.fields import FieldMap, map_fields
 from indextables.split.index.term_filter import ROUGH, TermFilterBuilder
@@ -39,6 +40,8 @@ _ROWS_AT_ONCE = 8_192
 _FINISHING = "split-finishing"
 # An index takes about as much space as its rows.
 _WITH_INDEX = 2
+_FEW_BYTES = 512 << 10
+_MEMORY_BYTES = 64 << 20
 
 
 class SplitWriter:
@@ -63,6 +66,8 @@ class SplitWriter:
         )
         self._target_bytes = config[settings.WRITE_TARGET_SPLIT_SIZE]
         self._open: NewSplit | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
         self.adds = [] if adds is None else adds
 
     def __enter__(self) -> Self:
@@ -74,12 +79,24 @@ class SplitWriter:
             self._open = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows with the table's schema."""
-        if self._open is None:
-            self._open = NewSplit(self._plan, self._plan.new_index)
-        self._open.write(batch)
-        if self._open.num_bytes * _WITH_INDEX >= self._target_bytes:
+        """Append rows with the table's schema; the first ones wait, as few may follow."""
+        if not batch.schema.equals(self._plan.schema):
+            raise SchemaError("cannot write rows into a split because their columns differ from the split")
+        self._held.append(batch)
+        self._held_bytes += batch.nbytes
+        if self._open is None and self._held_bytes <= min(_FEW_BYTES, self._target_bytes // _WITH_INDEX):
+            return
+        if self._write_held(is_small=False).num_bytes * _WITH_INDEX >= self._target_bytes:
             self._end_split()
+
+    def _write_held(self, *, is_small: bool) -> NewSplit:
+        """Write the rows that wait, if necessary into a new split."""
+        if self._open is None:
+            self._open = NewSplit(self._plan, self._plan.new_index, is_small=is_small)
+        held, self._held, self._held_bytes = self._held, [], 0
+        for batch in held:
+            self._open.write(batch)
+        return self._open
 
     def finish(self) -> list[Add]:
         """Put the last split, and return the add actions of all splits, in row order."""
@@ -87,6 +104,8 @@ class SplitWriter:
         return self.adds
 
     def _end_split(self) -> None:
+        if self._held:
+            self._write_held(is_small=True)
         split, self._open = self._open, None
         if split is None:
             return
@@ -135,14 +154,19 @@ class Index(Protocol):
 
 
 class NewSplit:
-    """A split under construction in its own local directory, removed on close."""
+    """A split under construction in its own local directory, removed on close.
 
-    def __init__(self, plan: SplitPlan, make_index: Callable[[str], Index]) -> None:
+    The engine syncs every file of an index, which takes most of the time of a small one. So a small split is built in
+    memory where the system has a directory for that, unless the settings name another.
+    """
+
+    def __init__(self, plan: SplitPlan, make_index: Callable[[str], Index], *, is_small: bool = False) -> None:
         self._plan = plan
         self._cleanup = contextlib.ExitStack()
-        directory = self._cleanup.enter_context(
-            scratch_directory(plan.config[settings.INDEX_WRITER_TEMP_DIRECTORY_PATH])
-        )
+        parent = plan.config[settings.INDEX_WRITER_TEMP_DIRECTORY_PATH]
+        if parent is None and is_small:
+            parent = directory_in_memory(_MEMORY_BYTES)
+        directory = self._cleanup.enter_context(scratch_directory(parent))
         self._index_directory = os.path.join(directory, "index")
         self._path = os.path.join(directory, "new.split")
         with contextlib.ExitStack() as undo, local_errors("write a split"):

@@ -28,6 +28,7 @@ from indextables.log.metrics import LogMetrics
 from indextables.log.reader import LogReader
 from indextables.log.segment import Segment, refuse_gap
 from indextables.log.snapshot import Snapshot
+from indextables.protocol.actions import Protocol
 from indextables.protocol.avro.state_manifest import StateManifest
 from indextables.protocol.doc_mapping import REGISTRY_PREFIX, canonical_references, used_references
 from indextables.protocol.features import NEW_TABLE_PROTOCOL, WRITER_VERSION
@@ -105,11 +106,14 @@ class Checkpointer:
 
         Use the newest version if the protocol is upgraded first, or the existing state is damaged.
         """
-        wanted: int | None = None if self._upgrade(config) else version
+        wanted: int | None = version
 
         def attempt() -> WrittenCheckpoint:
             nonlocal wanted
             segment, snapshot = self._reader.lazy_snapshot(wanted)
+            if self._upgrade(snapshot.protocol, config):
+                wanted = None
+                segment, snapshot = self._reader.lazy_snapshot()
             refuse_gap(segment, self._reader.url)
             references = self._confirmed_references(snapshot, config)
             if references:
@@ -128,7 +132,7 @@ class Checkpointer:
 
         It gets its own version if there is another checkpoint.
         """
-        self._upgrade(config)
+        self._upgrade(self._reader.head()[1].protocol, config)
 
         def attempt() -> WrittenCheckpoint:
             segment, snapshot = self._reader.lazy_snapshot()
@@ -261,11 +265,10 @@ class Checkpointer:
         info = self._reader.read_version(snapshot.version).info
         return info is not None and info.operation == _COMPACT
 
-    def _upgrade(self, config: Config) -> bool:
+    def _upgrade(self, protocol: Protocol, config: Config) -> bool:
         """Upgrade an older table to protocol 4, which Avro states need, in its own commit."""
         if config[settings.STATE_FORMAT] != "avro":
             return False
-        protocol = self._reader.head()[1].protocol
         if min(protocol.min_writer_version, protocol.min_reader_version) >= WRITER_VERSION:
             return False
         return self._commit(UpgradeProtocol(NEW_TABLE_PROTOCOL), config).committed

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
+import itertools
 import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -183,12 +184,17 @@ class StateFiles:
     def num_files(self) -> int:
         return self.state.num_files
 
+    def chosen(self, keep: Keep | None) -> Sequence[ManifestInfo]:
+        """Return the manifests that `keep` does not refuse."""
+        infos = self.state.manifests
+        if keep is None:
+            return infos
+        return list(
+            itertools.compress(infos, keep([(info.partition_bounds or {}, is_our_name(info.path)) for info in infos]))
+        )
+
     def tables(self, keep: Keep | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        infos = [
-            info
-            for info in self.state.manifests
-            if keep is None or keep(info.partition_bounds or {}, is_our_name(info.path))
-        ]
+        infos = self.chosen(keep)
         dead = to_array(self.state.tombstones, pa.string())
         try:
             tables = self._manifests.tables(infos, self.state.state_version, _with_path(columns))

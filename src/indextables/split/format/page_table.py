@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import mmap
 import struct
+import sys
 import zlib
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from indextables.errors import SchemaError
 from indextables.protocol.thrift import read_struct
 from indextables.runtime.resources import open_file
 from indextables.split.format.layout import MAGIC
+from indextables.split.format.page_headers import DATA_PAGE, number_of
 
 _WORD = 4
 _MOST = (1 << 32) - 1
@@ -44,26 +47,40 @@ class PageTable:
 
     def __init__(self, data: bytes | memoryview) -> None:
         """Parse a page table; raise `ValueError` if the bytes are not one."""
-        self._data = data
-        if len(data) < 2 * _WORD:
+        words = array("I")
+        if words.itemsize != _WORD or len(data) % _WORD or len(data) < 2 * _WORD:
             raise ValueError("it is too short")
-        (self.num_chunks,) = struct.unpack_from("<I", data)
-        head = 2 * (self.num_chunks + 1) * _WORD
-        if len(data) < head:
+        words.frombytes(data)
+        if sys.byteorder == "big":
+            words.byteswap()
+        self.num_chunks = words[0]
+        head = 2 * (self.num_chunks + 1)
+        if len(words) < head:
             raise ValueError("it is too short")
-        self._starts = struct.unpack_from(f"<{self.num_chunks + 1}I", data, _WORD)
-        self._checksums = struct.unpack_from(f"<{self.num_chunks}I", data, (self.num_chunks + 2) * _WORD)
+        self._starts = words[1 : self.num_chunks + 2]
+        self._checksums = words[self.num_chunks + 2 : head]
         num_pages = self._starts[-1]
-        if len(data) != head + 3 * _WORD * num_pages or list(self._starts) != sorted(self._starts):
+        if len(words) != head + 3 * num_pages or list(self._starts) != sorted(self._starts):
             raise ValueError("its length is wrong")
-        self._arrays = [head + array * _WORD * num_pages for array in range(3)]
+        self.offsets, self.first_rows, self.checksums = (
+            words[head + at * num_pages : head + (at + 1) * num_pages] for at in range(3)
+        )
+        """Offsets, first rows and checksums of all pages; those of a chunk are at `place_of`."""
+
+    def place_of(self, chunk: int) -> tuple[int, int]:
+        """Return the first page of a chunk, and the first page behind it."""
+        return self._starts[chunk], self._starts[chunk + 1]
+
+    def has_dictionary(self, chunk: int) -> bool:
+        """Return whether the first page of a chunk is a dictionary."""
+        start, end = self.place_of(chunk)
+        return end - start > 1 and self.first_rows[start + 1] == 0
 
     def pages(self, chunk: int) -> Pages:
         """Return the pages of a chunk."""
-        start = self._starts[chunk]
-        count = self._starts[chunk + 1] - start
+        start, end = self.place_of(chunk)
         offsets, rows, checksums = (
-            struct.unpack_from(f"<{count}I", self._data, array + start * _WORD) for array in self._arrays
+            tuple(values[start:end]) for values in (self.offsets, self.first_rows, self.checksums)
         )
         return Pages(offsets, rows, checksums, self._checksums[chunk])
 
@@ -82,8 +99,8 @@ def encode_page_table(chunks: Sequence[Pages]) -> bytes:
     for chunk in chunks:
         starts.append(starts[-1] + len(chunk.offsets))
     words = [len(chunks), *starts, *(chunk.checksum for chunk in chunks)]
-    for array in ("offsets", "first_rows", "checksums"):
-        words += [value for chunk in chunks for value in getattr(chunk, array)]
+    for name in ("offsets", "first_rows", "checksums"):
+        words += [value for chunk in chunks for value in getattr(chunk, name)]
     return struct.pack(f"<{len(words)}I", *words)
 
 
@@ -132,11 +149,18 @@ class _Walk:
         row = 0
         while row < num_rows:
             start = self.position
-            header, end = read_struct(self._data, start)
-            end += header[_STORED_BYTES]
+            end, rows = self._facts(start)
             yield start, row, zlib.crc32(self._data[start:end])
             self.position = end
-            if header[_KIND] == _DATA_V2:
-                row += header[_V2_HEADER][_NUM_ROWS]
-            elif header[_KIND] != _DICTIONARY:
-                raise SchemaError(f"cannot write a split because it has a page of type {header[_KIND]}")
+            row += rows
+
+    def _facts(self, start: int) -> tuple[int, int]:
+        """Return the end of a page, and its number of rows; a dictionary has none."""
+        found = DATA_PAGE.match(self._data, start)
+        if found is not None:
+            size, rows = found.groups()
+            return found.end() + number_of(size), number_of(rows)
+        header, end = read_struct(self._data, start)
+        if header[_KIND] not in (_DICTIONARY, _DATA_V2):
+            raise SchemaError(f"cannot write a split because it has a page of type {header[_KIND]}")
+        return end + header[_STORED_BYTES], header[_V2_HEADER][_NUM_ROWS] if header[_KIND] == _DATA_V2 else 0

@@ -39,9 +39,10 @@ _WORKERS = min(8, os.cpu_count() or 1)
 _READERS = 8  # they mostly wait for a store
 _AT_ONCE = 64
 _RUN_BYTES = 4 << 20
-_LEVEL = 3
+_LEVEL = 4
 _WORTH_PACKING = 0.9
 _SMALL_PIECE, _LARGE_PIECE = 64 << 10, 256 << 10
+_SMALL_FILE = 64 << 10
 _SMALL = frozenset({TERMS, POSTINGS, POSITIONS})
 _KINDS = (*COMPOSITE, FAST, STORE)
 _NO_FIELD = 1 << 32
@@ -103,7 +104,8 @@ class IndexFiles:
         cuts = iter(self._cuts)
         while wave := list(itertools.islice(cuts, _AT_ONCE)):
             plain = [self._data[cut.member][cut.start : cut.end] for cut in wave]
-            yield from zip(wave, plain, SHARED_POOLS.map(_PACKING, _pack, plain, workers=_WORKERS), strict=True)
+            workers = _WORKERS if sum(map(len, plain)) > _SMALL_FILE else 1
+            yield from zip(wave, plain, SHARED_POOLS.map(_PACKING, _pack, plain, workers=workers), strict=True)
 
 
 def extract_pieces(table: PieceTable, into: str, key: str, read: ReadRanges) -> None:
@@ -162,17 +164,24 @@ def _stored_end(table: PieceTable, piece: int) -> int:
 
 
 class _File:
-    """Bytes of a file; it is open only while it is read, as there may be hundreds."""
+    """Bytes of a file; it is open only while it is read, as there may be hundreds.
+
+    A small file is read once.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._size = os.stat(path).st_size
+        self._whole = self._read(0, self._size) if self._size <= _SMALL_FILE else None
 
     def __len__(self) -> int:
         return self._size
 
     def __getitem__(self, place: slice) -> bytes:
         start, end, _ = place.indices(self._size)
+        return self._read(start, end) if self._whole is None else self._whole[start:end]
+
+    def _read(self, start: int, end: int) -> bytes:
         with open(self._path, "rb", buffering=0, opener=open_file) as file:
             data = os.pread(file.fileno(), end - start, start)
         if len(data) != end - start:

@@ -1,8 +1,8 @@
-"""Read one column in some row groups: choose the bytes, and decode them.
+"""Read columns in some row groups: choose the bytes, and decode them.
 
 Arrow reads whole column chunks of whole files. So the needed pages are put before a footer made for them, as a small
-Parquet file of one column, and Arrow reads that file whole. For few rows only their pages are read. Each page is
-verified before it is decoded.
+Parquet file, and Arrow reads that file whole. Columns whose pages hold the same rows share one file, as each file has
+its own cost. For few rows only their pages are read. Each page is verified before it is decoded.
 
 Also takes and casts Arrow columns of types that Arrow itself does not support.
 """
@@ -12,20 +12,23 @@ from __future__ import annotations
 import base64
 import bisect
 import copy
+import functools
 import struct
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from indextables.arrow_values import to_array, to_scalar
+from indextables.arrow_values import to_scalar
 from indextables.protocol import thrift
 from indextables.runtime.caching import lazy_property
 from indextables.runtime.resources import refuse_shortage
 from indextables.split.format.layout import MAGIC, check_crc, corrupt
-from indextables.split.format.page_table import Pages, PageTable
+from indextables.split.format.page_table import PageTable
+from indextables.split.rows.joined_pages import join_pages
 
 
 def take_rows(table: pa.Table, picks: pa.Array) -> pa.Table:
@@ -61,41 +64,70 @@ def cast_values(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
 # Field numbers of Parquet's headers.
-_SCHEMA, _NAME, _NUM_CHILDREN = 2, 4, 5
+_SCHEMA, _REPETITION, _NAME, _NUM_CHILDREN = 2, 3, 4, 5
+_REQUIRED = 0
 _V2_HEADER, _NUM_VALUES = 8, 1
-
-
-class Run(NamedTuple):
-    """Adjacent pages of one chunk with length and checksum of each, or a whole chunk."""
-
-    start: int
-    end: int
-    lengths: Sequence[int]
-    checksums: Sequence[int]
+_FEW_ROWS = 1_024
 
 
 class LeafPick(NamedTuple):
-    """The pages to read of one leaf in a row group; a dictionary page comes first."""
+    """The pages to read of one leaf in a row group; a dictionary page comes first.
+
+    `ranges` are those of adjacent pages. `lengths` and `checksums` are those of each page, or of a whole chunk.
+    """
 
     leaf: int
-    runs: list[Run]
+    ranges: list[tuple[int, int]]
+    lengths: Sequence[int]
+    checksums: Sequence[int]
     dictionary_bytes: int
     num_values: int | None
+
+
+class _Place(NamedTuple):
+    """Start and end of a chunk, the size of its dictionary, and its values."""
+
+    start: int
+    end: int
+    dictionary_bytes: int
+    num_values: int
+    is_full: bool
+
+
+class GroupRows(NamedTuple):
+    """A row group, and its wanted rows by their numbers in the split; None for all."""
+
+    group: int
+    first_row: int
+    num_rows: int
+    wanted: memoryview[int] | None
 
 
 class Pick(NamedTuple):
     """The part of a row group to read for a column.
 
-    `num_rows` is the number of rows read, `wanted` the rows to keep, or None for all.
+    `num_rows` is the number of rows read. `kept` are the places of the wanted rows among them, or None if all rows of
+    the group are read.
     """
 
     leaves: list[LeafPick]
+    rows: GroupRows
     num_rows: int
-    wanted: pa.Array | list[int] | None
+    kept: list[int] | None
 
     @property
-    def runs(self) -> Iterator[Run]:
-        return (run for leaf in self.leaves for run in leaf.runs)
+    def ranges(self) -> Sequence[tuple[int, int]]:
+        if len(self.leaves) == 1:
+            return self.leaves[0].ranges
+        return [one for leaf in self.leaves for one in leaf.ranges]
+
+
+class ColumnPicks(NamedTuple):
+    """Parts of row groups to read for a column, and the bytes of their ranges."""
+
+    column: ColumnReader
+    picks: Sequence[Pick]
+    stored: Sequence[Sequence[bytes]]
 
 
 class ColumnReader:
@@ -111,14 +143,16 @@ class ColumnReader:
         leaves: range,
         elements: Sequence[SchemaElement],
     ) -> None:
-        self._key = key
+        self.key = key
         self._metadata = metadata
+        self._num_columns: int = metadata.num_columns
         self._table = table
         self._rows_end = rows_end
-        self._field = field
+        self.field = field
         self.leaves = leaves
         self._elements = elements
         self._is_coded = False
+        self._places: dict[tuple[int, int], _Place] = {}
 
     def coded(self) -> ColumnReader:
         """Return a reader that keeps repeated texts as a dictionary."""
@@ -149,133 +183,167 @@ class ColumnReader:
         sizes = [self._whole(group, self.leaves[0]).dictionary_bytes for group in range(self._metadata.num_row_groups)]
         return max(sizes) if len(self.leaves) == 1 and sizes and all(sizes) else None
 
-    def pick(self, group: int, num_rows: int, wanted: pa.Array | None) -> Pick:
+    def pick(self, rows: GroupRows) -> Pick:
         """Choose the pages of a row group for the wanted rows, in ascending order, or all."""
-        if wanted is not None and len(self.leaves) == 1:
-            (leaf,) = self.leaves
-            pages = self._pages(group, leaf)
-            if len(wanted) < len(pages.offsets):
-                return self._some(group, num_rows, wanted, pages)
-        return Pick([self._whole(group, leaf) for leaf in self.leaves], num_rows, wanted)
+        if rows.wanted is not None and len(self.leaves) == 1:
+            first, end = self._table.place_of(self._chunk_number(rows.group, self.leaves[0]))
+            if len(rows.wanted) < end - first:
+                return self._some(rows, rows.wanted, first, end)
+        return Pick([self._whole(rows.group, leaf) for leaf in self.leaves], rows, rows.num_rows, None)
 
-    def decode(self, picks: Sequence[Pick], stored: Sequence[Sequence[bytes]]) -> pa.ChunkedArray:
-        """Decode the wanted rows from the bytes of all runs of each pick."""
-        for pick, parts in zip(picks, stored, strict=True):
-            for run, part in zip(pick.runs, parts, strict=True):
-                self._check(run, part)
-        num_rows = sum(pick.num_rows for pick in picks)
-        found = self._read(picks, stored)
+    def can_read_with_others(self, picks: Sequence[Pick]) -> bool:
+        """Return whether the picks may be read in one file with those of other columns."""
+        return len(self._elements) == 1 and self._is_flat and not self._joins(picks)
+
+    def finish(self, found: pa.ChunkedArray, num_rows: int, places: pa.Array | None) -> pa.ChunkedArray:
+        """Take the wanted rows of those read, in the type of the column."""
         if len(found) != num_rows:
-            raise corrupt(self._key, f"{num_rows} rows were expected and {len(found)} were read")
-        wanted = _all_wanted(picks)
-        if wanted is not None and len(wanted) < num_rows:
-            found = take_values(found, wanted)
-        if self._is_coded and found.type.equals(pa.dictionary(pa.int32(), self._field.type)):
+            raise corrupt(self.key, f"{num_rows} rows were expected and {len(found)} were read")
+        if places is not None and len(places) < num_rows:
+            found = take_values(found, places)
+        if self._is_coded and found.type.equals(pa.dictionary(pa.int32(), self.field.type)):
             return found
-        return cast_values(found, self._field.type)
+        return cast_values(found, self.field.type)
 
-    def _pages(self, group: int, leaf: int) -> Pages:
-        return self._table.pages(group * self._metadata.num_columns + leaf)
+    def _chunk_number(self, group: int, leaf: int) -> int:
+        return group * self._num_columns + leaf
 
-    def _place(self, group: int, leaf: int) -> tuple[int, int]:
-        column = self._metadata.row_group(group).column(leaf)
-        start = column.data_page_offset
-        if column.has_dictionary_page and column.dictionary_page_offset is not None:
-            start = min(start, column.dictionary_page_offset)
-        end = start + column.total_compressed_size
-        if not len(MAGIC) <= start < end <= self._rows_end:
-            raise corrupt(self._key, "a part of its rows has an impossible offset")
-        return start, end
+    def _place(self, group: int, leaf: int) -> _Place:
+        """Return the place of a chunk, which is kept for the next search."""
+        known = self._places.get((group, leaf))
+        if known is None:
+            column = self._metadata.row_group(group).column(leaf)
+            start = column.data_page_offset
+            if column.has_dictionary_page and column.dictionary_page_offset is not None:
+                start = min(start, column.dictionary_page_offset)
+            end = start + column.total_compressed_size
+            if not len(MAGIC) <= start < end <= self._rows_end:
+                raise corrupt(self.key, "a part of its rows has an impossible offset")
+            known = _Place(start, end, column.data_page_offset - start, column.num_values, _is_full(column))
+            self._places[group, leaf] = known
+        return known
 
     def _whole(self, group: int, leaf: int) -> LeafPick:
-        start, end = self._place(group, leaf)
-        run = Run(start, end, [end - start], [self._table.checksum(group * self._metadata.num_columns + leaf)])
-        column = self._metadata.row_group(group).column(leaf)
-        dictionary_bytes = column.data_page_offset - start
-        return LeafPick(leaf, [run], dictionary_bytes, column.num_values)
+        start, end, dictionary_bytes, num_values, _ = self._place(group, leaf)
+        checksum = self._table.checksum(self._chunk_number(group, leaf))
+        return LeafPick(leaf, [(start, end)], [end - start], [checksum], dictionary_bytes, num_values)
 
-    def _some(self, group: int, num_rows: int, wanted: pa.Array, pages: Pages) -> Pick:
-        """Choose the pages that hold the rows, and the positions of the rows in them."""
+    def _some(self, rows: GroupRows, wanted: memoryview[int], first: int, end: int) -> Pick:
+        """Choose the pages that hold the rows, and the places of the rows in them.
+
+        The pages `first` to `end` of the page table are those of the chunk.
+        """
         (leaf,) = self.leaves
-        start, end = self._place(group, leaf)
-        offsets, rows = [*pages.offsets, end - start], [*pages.first_rows, num_rows]
-        chosen = [0] if pages.has_dictionary else []
-        picks, page_end, held, shift = [], -1, 0, 0
-        page = 0
-        for row in wanted.to_pylist():
+        start, stop, *_ = self._place(rows.group, leaf)
+        first_rows, first_row = self._table.first_rows, rows.first_row
+        has_dictionary = self._table.has_dictionary(self._chunk_number(rows.group, leaf))
+        chosen = [first] if has_dictionary else []
+        kept: list[int] = []
+        page, page_end, held, shift = first, -1, 0, 0
+        for row in wanted:
             if row >= page_end:
-                page = bisect.bisect_right(rows, row, lo=page) - 1
-                page_end = rows[page + 1]
+                page = bisect.bisect_right(first_rows, row - first_row, page, end) - 1
+                page_end = first_row + (first_rows[page + 1] if page + 1 < end else rows.num_rows)
                 chosen.append(page)
-                shift = held - rows[page]
-                held += page_end - rows[page]
-            picks.append(row + shift)
-        runs = list(_runs(chosen, start, offsets, pages.checksums))
-        if not all(start <= run.start < run.end <= end for run in runs):
-            raise corrupt(self._key, "its pages have impossible offsets")
-        dictionary_bytes = offsets[1] if pages.has_dictionary else 0
+                shift = held - first_rows[page] - first_row
+                held += page_end - first_rows[page] - first_row
+            kept.append(row + shift)
+        ranges, lengths = self._ranges(chosen, start, stop, end)
+        checksums = [self._table.checksums[page] for page in chosen]
+        dictionary_bytes = self._table.offsets[first + 1] if has_dictionary else 0
         num_values = held if self._is_flat else None
-        return Pick([LeafPick(leaf, runs, dictionary_bytes, num_values)], held, picks)
+        return Pick([LeafPick(leaf, ranges, lengths, checksums, dictionary_bytes, num_values)], rows, held, kept)
+
+    def _ranges(
+        self, chosen: Sequence[int], start: int, stop: int, end: int
+    ) -> tuple[list[tuple[int, int]], list[int]]:
+        """Return the ranges of adjacent pages, and the lengths of all pages.
+
+        The chunk is at `start` to `stop`, and its last page is before `end`.
+        """
+        offsets, limit = self._table.offsets, stop - start
+        ranges: list[tuple[int, int]] = []
+        lengths: list[int] = []
+        low, high = 0, 0
+        for page in chosen:
+            offset = offsets[page]
+            behind = offsets[page + 1] if page + 1 < end else limit
+            if not high <= offset < behind <= limit:
+                raise corrupt(self.key, "its pages have impossible offsets")
+            lengths.append(behind - offset)
+            if offset > high:
+                if high > low:
+                    ranges.append((start + low, start + high))
+                low = offset
+            high = behind
+        ranges.append((start + low, start + high))
+        return ranges, lengths
 
     @lazy_property
     def _is_flat(self) -> bool:
         return all(self._metadata.schema.column(leaf).max_repetition_level == 0 for leaf in self.leaves)
 
-    def _check(self, run: Run, stored: bytes) -> None:
-        view, start = memoryview(stored), 0
-        for length, checksum in zip(run.lengths, run.checksums, strict=True):
-            check_crc(view[start : start + length], checksum, self._key, "a page of its rows")
-            start += length
+    def verify(self, pick: Pick, stored: Sequence[bytes]) -> None:
+        """Verify each page of a pick."""
+        left = iter(stored)
+        for leaf in pick.leaves:
+            pages = zip(leaf.lengths, leaf.checksums, strict=True)
+            for _ in leaf.ranges:
+                data: bytes | memoryview = next(left)
+                while data:
+                    length, checksum = next(pages, (0, 0))
+                    if not length:
+                        raise corrupt(self.key, "its pages have impossible lengths")
+                    if length == len(data):
+                        check_crc(data, checksum, self.key, "a page of its rows")
+                        break
+                    data = memoryview(data)
+                    check_crc(data[:length], checksum, self.key, "a page of its rows")
+                    data = data[length:]
 
-    def _read(self, picks: Sequence[Pick], stored: Sequence[Sequence[bytes]]) -> pa.ChunkedArray:
-        try:
-            file = pq.ParquetFile(
-                self._image(picks, stored), pre_buffer=False, read_dictionary=self._looked_up_later(picks)
-            )
-            return file.read(use_threads=False).column(0)
-        except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
-            refuse_shortage(f"read the split `{self._key}`", error)
-            raise corrupt(self._key, f"its rows cannot be decoded ({error})") from error
-
-    def _looked_up_later(self, picks: Sequence[Pick]) -> list[str] | None:
+    def looked_up_later(self, picks: Sequence[Pick]) -> list[str]:
         """Return the columns to read as dictionaries, if asked or if few rows are wanted.
 
         Then only the words of these rows are looked up.
         """
         column = self._metadata.schema.column(self.leaves[0])
         is_word = column.physical_type == "BYTE_ARRAY" and column.max_definition_level <= 1 and self._is_flat
-        is_partial = self._is_coded or all(pick.wanted is not None for pick in picks)
+        is_partial = self._is_coded or all(pick.rows.wanted is not None for pick in picks)
         if is_word and is_partial and all(pick.leaves[0].dictionary_bytes for pick in picks):
             return [column.path]
-        return None
+        return []
 
-    def _image(self, picks: Sequence[Pick], stored: Sequence[Sequence[bytes]]) -> pa.BufferReader:
-        """Build a Parquet file of the pages."""
-        offset = len(MAGIC)
-        groups = []
-        for pick, parts in zip(picks, stored, strict=True):
-            chunks = []
-            left = iter(parts)
-            for leaf in pick.leaves:
-                own = [next(left) for _ in leaf.runs]
-                num_bytes = sum(map(len, own))
-                num_values = leaf.num_values if leaf.num_values is not None else _count_values(leaf.runs, own)
-                chunks.append(self._chunk(leaf, offset, num_bytes, num_values))
-                offset += num_bytes
-            groups.append(
-                thrift.struct({1: thrift.list_of(chunks), 2: thrift.i64(offset), 3: thrift.i64(pick.num_rows)})
-            )
-        footer = thrift.struct(
-            {
-                1: thrift.i32(2),
-                2: thrift.list_of(self._schema),
-                3: thrift.i64(sum(pick.num_rows for pick in picks)),
-                4: thrift.list_of(groups),
-                5: thrift.list_of([self._arrow_schema]),
-            }
-        ).data
-        pages = (part for parts in stored for part in parts)
-        return pa.BufferReader(b"".join([MAGIC, *pages, footer, struct.pack("<I", len(footer)), MAGIC]))
+    def _joins(self, picks: Sequence[Pick]) -> bool:
+        return self._can_join and not any(pick.leaves[0].dictionary_bytes for pick in picks)
+
+    def joined_image(self, picks: Sequence[Pick], stored: Sequence[Sequence[bytes]]) -> pa.Buffer | None:
+        """Build a Parquet file of few large pages; None if they cannot be joined."""
+        if not self._joins(picks):
+            return None
+        is_optional = self._is_optional(picks)
+        joined = join_pages((part for parts in stored for part in parts), is_optional=is_optional)
+        if joined is None:
+            return None
+        num_rows = sum(pick.num_rows for pick in picks)
+        if joined.num_values != num_rows:
+            raise ValueError(f"its pages have {joined.num_values} values for {num_rows} rows")
+        start, num_bytes = len(MAGIC), thrift.i64(joined.num_bytes)
+        fields = {5: thrift.i64(num_rows), 6: num_bytes, 7: num_bytes, 9: thrift.i64(start)}
+        chunk = thrift.struct({2: thrift.i64(start), 3: thrift.struct(fields, self._unpacked_head, 4)})
+        group = _row_group([chunk], start + joined.num_bytes, num_rows)
+        return joined.image(_tail([ColumnPicks(self, picks, stored)], [group], num_rows))
+
+    def chunks(self, pick: Pick, stored: Sequence[bytes], offset: int) -> tuple[list[thrift.Encoded], int]:
+        """Return the metadata of a pick's chunks from `offset` on, and their end."""
+        chunks = []
+        left = iter(stored)
+        for leaf in pick.leaves:
+            own = [next(left) for _ in leaf.ranges]
+            num_bytes = sum(map(len, own))
+            num_values = leaf.num_values if leaf.num_values is not None else _count_values(leaf.lengths, own)
+            chunks.append(self._chunk(leaf, offset, num_bytes, num_values))
+            offset += num_bytes
+        return chunks, offset
 
     def _chunk(self, pick: LeafPick, offset: int, num_bytes: int, num_values: int) -> thrift.Encoded:
         length = thrift.i64(num_bytes)
@@ -287,28 +355,113 @@ class ColumnReader:
     @lazy_property
     def _chunk_heads(self) -> dict[int, bytes]:
         """The first bytes of every chunk's metadata in a footer, per leaf."""
+        return {
+            leaf: self._chunk_head(leaf, _CODECS[self._metadata.row_group(0).column(leaf).compression])
+            for leaf in self.leaves
+        }
+
+    @lazy_property
+    def _unpacked_head(self) -> bytes:
+        """The first bytes of the metadata of a chunk that is not compressed."""
+        return self._chunk_head(self.leaves[0], _CODECS["UNCOMPRESSED"])
+
+    def _chunk_head(self, leaf: int, codec: int) -> bytes:
         path = thrift.list_of(thrift.binary(element.fields[_NAME]) for element in self._elements)
-        heads = {}
-        for leaf in self.leaves:
-            column = self._metadata.row_group(0).column(leaf)
-            fields = {
-                1: thrift.i32(_TYPES.index(column.physical_type)),
-                2: thrift.list_of([thrift.i32(0)]),
-                3: path,
-                4: thrift.i32(_CODECS[column.compression]),
-            }
-            heads[leaf] = thrift.begin_struct(fields)
-        return heads
+        kind = _TYPES.index(self._metadata.row_group(0).column(leaf).physical_type)
+        return thrift.begin_struct(
+            {1: thrift.i32(kind), 2: thrift.list_of([thrift.i32(0)]), 3: path, 4: thrift.i32(codec)}
+        )
 
     @lazy_property
-    def _schema(self) -> list[thrift.Encoded]:
-        root = thrift.struct({_NAME: thrift.binary(b"schema"), _NUM_CHILDREN: thrift.i32(1)})
-        return [root, *(thrift.raw_struct(element.data) for element in self._elements)]
+    def _can_join(self) -> bool:
+        """Whether pages of plain values may become one page; flags share bytes."""
+        if len(self.leaves) > 1 or not self._is_flat:
+            return False
+        column = self._metadata.schema.column(self.leaves[0])
+        codec = self._metadata.row_group(0).column(self.leaves[0]).compression
+        is_simple = column.max_definition_level <= 1 and column.physical_type != "BOOLEAN"
+        is_plain = set(self._metadata.row_group(0).column(self.leaves[0]).encodings) <= {"PLAIN", "RLE"}
+        return bool(is_simple and is_plain and codec in ("ZSTD", "UNCOMPRESSED"))
+
+    def _is_optional(self, picks: Sequence[Pick]) -> bool:
+        """Return whether the image must allow nulls; without them, Arrow decodes faster."""
+        if self._metadata.schema.column(self.leaves[0]).max_definition_level == 0:
+            return False
+        return not (self._required and all(self._place(pick.rows.group, self.leaves[0]).is_full for pick in picks))
+
+    def elements(self, picks: Sequence[Pick]) -> list[thrift.Encoded]:
+        """Return the schema nodes for a file of the picks."""
+        if self._required and not self._is_optional(picks):
+            return [thrift.raw_struct(self._required)]
+        return [thrift.raw_struct(element.data) for element in self._elements]
 
     @lazy_property
-    def _arrow_schema(self) -> thrift.Encoded:
-        text = base64.b64encode(pa.schema([self._field]).serialize().to_pybytes())
-        return thrift.struct({1: thrift.binary(b"ARROW:schema"), 2: thrift.binary(text)})
+    def _required(self) -> bytes:
+        """The schema node of the column without nulls; empty if it is nested."""
+        if len(self._elements) > 1 or not self._is_flat:
+            return b""
+        return thrift.with_short_number(self._elements[0].data, _REPETITION, _REQUIRED) or b""
+
+
+def decode_together(columns: Sequence[ColumnPicks], places: pa.Array | None) -> list[pa.ChunkedArray]:
+    """Verify and decode columns as one file; the picks of all have the same rows.
+
+    `places` are those of the wanted rows among the rows read; None for all.
+    """
+    for column, picks, stored in columns:
+        for pick, parts in zip(picks, stored, strict=True):
+            column.verify(pick, parts)
+    key = columns[0].column.key
+    num_rows = sum(pick.num_rows for pick in columns[0].picks)
+    coded = [path for column, picks, _ in columns for path in column.looked_up_later(picks)]
+    try:
+        image = columns[0].column.joined_image(*columns[0][1:]) if len(columns) == 1 else None
+        file = pq.ParquetFile(
+            pa.BufferReader(_image(columns) if image is None else image),
+            pre_buffer=False,
+            read_dictionary=coded or None,
+        )
+        found = file.read(use_threads=False)
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
+        refuse_shortage(f"read the split `{key}`", error)
+        raise corrupt(key, f"its rows cannot be decoded ({error})") from error
+    return [one.column.finish(found.column(at), num_rows, places) for at, one in enumerate(columns)]
+
+
+def _image(columns: Sequence[ColumnPicks]) -> bytes:
+    """Build a Parquet file of the pages."""
+    offset, groups, pages = len(MAGIC), [], [MAGIC]
+    picks_of_first = columns[0].picks
+    for at, pick in enumerate(picks_of_first):
+        chunks: list[thrift.Encoded] = []
+        for column, picks, stored in columns:
+            own, offset = column.chunks(picks[at], stored[at], offset)
+            chunks += own
+            pages += stored[at]
+        groups.append(_row_group(chunks, offset, pick.num_rows))
+    return b"".join([*pages, _tail(columns, groups, sum(pick.num_rows for pick in picks_of_first))])
+
+
+def _tail(columns: Sequence[ColumnPicks], groups: Sequence[thrift.Encoded], num_rows: int) -> bytes:
+    """Return the footer of a file, and its end."""
+    root = thrift.struct({_NAME: thrift.binary(b"schema"), _NUM_CHILDREN: thrift.i32(len(columns))})
+    elements = [root, *(element for column, picks, _ in columns for element in column.elements(picks))]
+    footer = thrift.struct(
+        {
+            1: thrift.i32(2),
+            2: thrift.list_of(elements),
+            3: thrift.i64(num_rows),
+            4: thrift.list_of(groups),
+            5: thrift.list_of([_arrow_schema(tuple(one.column.field for one in columns))]),
+        }
+    ).data
+    return footer + struct.pack("<I", len(footer)) + MAGIC
+
+
+@functools.lru_cache(1_024)
+def _arrow_schema(fields: tuple[pa.Field, ...]) -> thrift.Encoded:
+    text = base64.b64encode(pa.schema(fields).serialize().to_pybytes())
+    return thrift.struct({1: thrift.binary(b"ARROW:schema"), 2: thrift.binary(text)})
 
 
 class SchemaElement(NamedTuple):
@@ -338,43 +491,45 @@ def schema_elements(footer: memoryview, key: str) -> list[list[SchemaElement]]:
     return columns
 
 
-def _runs(chosen: Sequence[int], start: int, offsets: Sequence[int], checksums: Sequence[int]) -> Iterator[Run]:
-    """Group adjacent pages; the pages are in ascending order."""
-    at = 0
-    while at < len(chosen):
-        first = chosen[at]
-        end = at + 1
-        while end < len(chosen) and chosen[end] == first + end - at:
-            end += 1
-        last = first + end - at
-        lengths = [offsets[page + 1] - offsets[page] for page in range(first, last)]
-        yield Run(start + offsets[first], start + offsets[last], lengths, checksums[first:last])
-        at = end
+def _is_full(column: pq.ColumnChunkMetaData) -> bool:
+    """Return whether a chunk has no nulls, by its statistics."""
+    stats = column.statistics
+    return stats is not None and stats.has_null_count and stats.null_count == 0
 
 
-def _all_wanted(picks: Sequence[Pick]) -> pa.Array | None:
-    """Return the positions of the wanted rows among the rows of all picks."""
-    if picks[0].wanted is None:
-        return None
-    few: list[int] = []
-    parts, before = [], 0
+def _row_group(chunks: Sequence[thrift.Encoded], num_bytes: int, num_rows: int) -> thrift.Encoded:
+    return thrift.struct({1: thrift.list_of(chunks), 2: thrift.i64(num_bytes), 3: thrift.i64(num_rows)})
+
+
+def places_of(picks: Sequence[Pick]) -> pa.Array | None:
+    """Return the places of the wanted rows among the rows read; None for all."""
+    few, before = array("q"), 0
+    parts: list[pa.Array] = []
     for pick in picks:
-        if isinstance(pick.wanted, list):
-            few += [row + before for row in pick.wanted]
+        first_row, wanted = pick.rows.first_row, pick.rows.wanted
+        if wanted is None:
+            return None
+        if pick.kept is not None:
+            few.extend([row + before for row in pick.kept])
+        elif len(wanted) <= _FEW_ROWS:
+            few.extend([row - first_row + before for row in wanted])
         else:
-            parts += [to_array(few, pa.int64()), pc.add(pick.wanted, to_scalar(before, pa.int64()))]
-            few = []
+            numbers = pa.Array.from_buffers(pa.int64(), len(wanted), [None, pa.py_buffer(wanted)])
+            parts += [_numbers(few), pc.add(numbers, to_scalar(before - first_row, pa.int64()))]
+            few = array("q")
         before += pick.num_rows
-    return pa.concat_arrays([*parts, to_array(few, pa.int64())])
+    return pa.concat_arrays([*parts, _numbers(few)]) if parts else _numbers(few)
 
 
-def _count_values(runs: Sequence[Run], stored: Sequence[bytes]) -> int:
+def _numbers(values: array[int]) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
+def _count_values(lengths: Sequence[int], stored: Sequence[bytes]) -> int:
     """Count the values of a repeated column's pages; a dictionary page has none."""
-    total = 0
-    for run, part in zip(runs, stored, strict=True):
-        start = 0
-        for length in run.lengths:
-            header, _ = thrift.read_struct(part, start)
-            total += header[_V2_HEADER][_NUM_VALUES] if _V2_HEADER in header else 0
-            start += length
+    data, start, total = b"".join(stored), 0, 0
+    for length in lengths:
+        header, _ = thrift.read_struct(data, start)
+        total += header[_V2_HEADER][_NUM_VALUES] if _V2_HEADER in header else 0
+        start += length
     return total

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from indextables.arrow_values import to_scalar, to_table
+from indextables.arrow_values import to_table
 from indextables.errors import SchemaError
 from indextables.predicate.decide import Extent
 from indextables.runtime.caching import BoundedCache, lazy_property
@@ -23,7 +23,16 @@ from indextables.runtime.pools import SHARED_POOLS
 from indextables.runtime.resources import refuse_shortage
 from indextables.split.format.layout import corrupt
 from indextables.split.format.page_table import PageTable
-from indextables.split.rows.column_reader import ColumnReader, Pick, cast_values, schema_elements, take_rows
+from indextables.split.rows.column_reader import (
+    ColumnPicks,
+    ColumnReader,
+    GroupRows,
+    cast_values,
+    decode_together,
+    places_of,
+    schema_elements,
+    take_rows,
+)
 
 ReadRanges = Callable[[Sequence[tuple[int, int]]], list[bytes]]
 
@@ -31,26 +40,19 @@ _PURPOSE = "row-decoding"
 _WORKERS = min(8, os.cpu_count() or 1)
 _WAVE_BYTES = 64 << 20
 _LEAST_SHARE_BYTES = 1 << 20
+_LEAST_BYTES_FOR_THREADS = 512 << 10
 _checked: BoundedCache[bytes, pq.ParquetSchema] = BoundedCache(64)
 _COLUMN_BYTES = 128 << 10  # decoded in the time that a column takes apart from its pages
 
 
-class _Group(NamedTuple):
-    """A row group, and its wanted rows; None for all."""
-
-    number: int
-    wanted: pa.Array | None
-
-
 class _Work(NamedTuple):
-    """A column in some row groups, to be decoded by one thread."""
+    """Columns in some row groups, to be decoded by one thread; all have the same rows."""
 
-    column: ColumnReader
-    picks: list[Pick]
-    stored: list[list[bytes]]
+    columns: list[ColumnPicks]
+    places: pa.Array | None
 
-    def decode(self) -> pa.ChunkedArray:
-        return self.column.decode(self.picks, self.stored)
+    def decode(self) -> list[pa.ChunkedArray]:
+        return decode_together(self.columns, self.places)
 
 
 class RowReader:
@@ -118,12 +120,12 @@ class RowReader:
         """
         self._project(columns)
         readers = [self._columns[name].coded() for name in columns]
-        for wave in self._waves((_Group(group, None) for group in groups), readers):
+        for wave in self._waves(map(self._all_rows, groups), readers):
             found = pa.Table.from_arrays(self._decode(wave, readers), names=list(columns))
             start = 0
-            for group, _ in wave:
-                yield self._first_rows[group], found.slice(start, self._num_rows(group))
-                start += self._num_rows(group)
+            for rows in wave:
+                yield rows.first_row, found.slice(start, rows.num_rows)
+                start += rows.num_rows
 
     def group_extents(self, column: str) -> list[Extent]:
         """Return the bounds of a column in each row group, if comparable with predicates."""
@@ -146,10 +148,14 @@ class RowReader:
         return cost / self._full_cost
 
     @lazy_property
-    def _full_cost(self) -> int:
+    def _group_bytes(self) -> list[int]:
+        """The sizes of all row groups, uncompressed."""
         groups = range(self._metadata.num_row_groups)
-        num_bytes: int = sum(self._metadata.row_group(group).total_byte_size for group in groups)
-        return num_bytes + len(self._schema) * _COLUMN_BYTES
+        return [self._metadata.row_group(group).total_byte_size for group in groups]
+
+    @lazy_property
+    def _full_cost(self) -> int:
+        return sum(self._group_bytes) + len(self._schema) * _COLUMN_BYTES
 
     def _project(self, names: Sequence[str]) -> pa.Schema:
         unknown = [name for name in names if self._schema.get_field_index(name) < 0]
@@ -159,60 +165,66 @@ class RowReader:
             raise SchemaError(f"cannot read columns of the split `{self._key}` because one is named twice")
         return pa.schema([self._schema.field(name) for name in names], metadata=self._schema.metadata)
 
-    def _all_groups(self) -> Iterator[_Group]:
-        return (_Group(group, None) for group in range(self._metadata.num_row_groups))
+    def _all_groups(self) -> Iterator[GroupRows]:
+        return map(self._all_rows, range(self._metadata.num_row_groups))
 
-    def _groups(self, wanted: pa.Array) -> Iterator[_Group]:
-        """Yield the row groups with wanted rows, numbered from each group's first row.
+    def _all_rows(self, group: int) -> GroupRows:
+        return GroupRows(group, self._first_rows[group], self._num_rows(group), None)
 
-        The wanted rows are in ascending order.
-        """
+    def _groups(self, wanted: pa.Array) -> Iterator[GroupRows]:
+        """Yield the row groups with wanted rows, which are in ascending order."""
         numbers = memoryview(wanted.buffers()[1]).cast("Q")[wanted.offset : wanted.offset + len(wanted)]
         low = 0
         while low < len(numbers):
             group = bisect.bisect_right(self._first_rows, numbers[low]) - 1
             high = bisect.bisect_left(numbers, self._first_rows[group + 1], low)
-            first = to_scalar(self._first_rows[group], pa.int64())
-            yield _Group(group, pc.subtract(wanted[low:high].cast(pa.int64()), first))
+            yield self._all_rows(group)._replace(wanted=numbers[low:high])
             low = high
 
-    def _scan(self, groups: Iterator[_Group], names: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _scan(self, groups: Iterator[GroupRows], names: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         readers = [self._columns[name] for name in names]
         for wave in self._waves(groups, readers):
             if not names:
-                yield _no_columns(sum(self._num_rows(group) if rows is None else len(rows) for group, rows in wave))
+                yield _no_columns(sum(one.num_rows if one.wanted is None else len(one.wanted) for one in wave))
                 continue
             yield from pa.Table.from_arrays(self._decode(wave, readers), schema=schema).to_batches()
 
-    def _waves(self, groups: Iterator[_Group], readers: Sequence[ColumnReader]) -> Iterator[list[_Group]]:
+    def _waves(self, groups: Iterator[GroupRows], readers: Sequence[ColumnReader]) -> Iterator[list[GroupRows]]:
         """Group the row groups into waves that fit into memory."""
-        wave: list[_Group] = []
+        wave: list[GroupRows] = []
         num_bytes = 0
         page_bytes = sum(reader.page_bytes for reader in readers)
-        for group in groups:
-            wave.append(group)
-            whole = self._metadata.row_group(group.number).total_byte_size
-            num_bytes += whole if group.wanted is None else min(whole, page_bytes * len(group.wanted))
+        for rows in groups:
+            wave.append(rows)
+            whole = self._group_bytes[rows.group]
+            num_bytes += whole if rows.wanted is None else min(whole, page_bytes * len(rows.wanted))
             if num_bytes >= _WAVE_BYTES:
                 yield wave
                 wave, num_bytes = [], 0
         if wave:
             yield wave
 
-    def _decode(self, wave: Sequence[_Group], readers: Sequence[ColumnReader]) -> list[pa.ChunkedArray]:
+    def _decode(self, wave: Sequence[GroupRows], readers: Sequence[ColumnReader]) -> list[pa.ChunkedArray]:
         """Decode the wanted rows of each column."""
-        picked = [
-            [reader.pick(group.number, self._num_rows(group.number), group.wanted) for group in wave]
-            for reader in readers
-        ]
-        runs = [(run.start, run.end) for picks in picked for pick in picks for run in pick.runs]
-        stored = iter(self._read(runs))
-        work = [
-            _shares(reader, picks, [[next(stored) for _ in pick.runs] for pick in picks])
-            for reader, picks in zip(readers, picked, strict=True)
-        ]
-        decoded = iter(SHARED_POOLS.map(_PURPOSE, _Work.decode, [one for own in work for one in own], workers=_WORKERS))
-        return [_joined([next(decoded) for _ in own]) for own in work]
+        picked = [[reader.pick(rows) for rows in wave] for reader in readers]
+        ranges = [one for picks in picked for pick in picks for one in pick.ranges]
+        stored = iter(self._read(ranges))
+        work: list[_Work] = []
+        for reader, picks in zip(readers, picked, strict=True):
+            own = ColumnPicks(reader, picks, [[next(stored) for _ in pick.ranges] for pick in picks])
+            shares = _shares(own)
+            other = _with_same_rows(work, own) if len(shares) == 1 else None
+            if other is None:
+                work += [_Work([share], places_of(share.picks)) for share in shares]
+            else:
+                other.columns.append(own)
+        workers = _WORKERS if sum(end - start for start, end in ranges) >= _LEAST_BYTES_FOR_THREADS else 1
+        decoded = SHARED_POOLS.map(_PURPOSE, _Work.decode, work, workers=workers)
+        found: dict[ColumnReader, list[pa.ChunkedArray]] = {}
+        for one, columns in zip(work, decoded, strict=True):
+            for (reader, *_), column in zip(one.columns, columns, strict=True):
+                found.setdefault(reader, []).append(column)
+        return [_joined(found[reader]) for reader in readers]
 
     def _num_rows(self, group: int) -> int:
         return self._first_rows[group + 1] - self._first_rows[group]
@@ -245,15 +257,32 @@ def _is_stored_as_compared(kind: pa.DataType) -> bool:
     return is_ticks or any(matches(kind) for matches in matching)
 
 
-def _shares(reader: ColumnReader, picks: list[Pick], stored: list[list[bytes]]) -> list[_Work]:
+def _shares(column: ColumnPicks) -> list[ColumnPicks]:
     """Split a column's work into shares for all threads if it is large enough."""
+    reader, picks, stored = column
     num_bytes = sum(len(part) for parts in stored for part in parts)
-    count = min(_WORKERS, len(picks)) if num_bytes >= _LEAST_SHARE_BYTES else 1
-    size = -(-len(picks) // count)
-    return [_Work(reader, picks[at : at + size], stored[at : at + size]) for at in range(0, len(picks), size)]
+    if num_bytes < _LEAST_SHARE_BYTES or len(picks) == 1:
+        return [column]
+    size = -(-len(picks) // min(_WORKERS, len(picks)))
+    return [ColumnPicks(reader, picks[at : at + size], stored[at : at + size]) for at in range(0, len(picks), size)]
+
+
+def _with_same_rows(work: Sequence[_Work], column: ColumnPicks) -> _Work | None:
+    """Return work on the same rows that a column may join, if few are wanted."""
+    reader, picks, _ = column
+    if picks[0].rows.wanted is None or not reader.can_read_with_others(picks):
+        return None
+    rows = [(pick.num_rows, pick.kept) for pick in picks]
+    for one in work:
+        other, known, _ = one.columns[0]
+        if other.can_read_with_others(known) and [(pick.num_rows, pick.kept) for pick in known] == rows:
+            return one
+    return None
 
 
 def _joined(parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    if len(parts) == 1:
+        return parts[0]
     return pa.chunked_array([chunk for part in parts for chunk in part.chunks], type=parts[0].type)
 
 

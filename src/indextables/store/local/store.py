@@ -36,6 +36,8 @@ from indextables.store.local.listings import Listings
 from indextables.store.temporary import Once, is_stale, is_temporary, temporary_path
 
 _COPY_CHUNK_BYTES = 8 << 20
+_GAP_BYTES = 8 << 10  # read in the time of another call
+_TOGETHER_BYTES = 1 << 20
 _PAGE = 1000
 _READ = os.O_RDONLY | os.O_NONBLOCK  # opening a pipe would otherwise wait for its writer
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -112,7 +114,7 @@ class LocalStore:
             try:
                 _facts_of_file(handle)
                 note(requests=1, bytes=sum(end - start for start, end in ranges))
-                return [_read_exactly(handle, key, start, end) for start, end in ranges]
+                return _read_ranges(handle, key, ranges)
             finally:
                 os.close(handle)
 
@@ -394,6 +396,25 @@ def _read_all(handle: int, size: int) -> bytes:
     while part := os.read(handle, _COPY_CHUNK_BYTES):
         parts.append(part)
     return b"".join(parts)
+
+
+def _read_ranges(handle: int, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    """Read ranges; those with small gaps between them are read together."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(ranges):
+        start, end = ranges[at]
+        last = at + 1
+        while last < len(ranges) and end <= ranges[last][0] <= end + _GAP_BYTES and end - start < _TOGETHER_BYTES:
+            end = ranges[last][1]
+            last += 1
+        data = _read_exactly(handle, key, start, end)
+        if last == at + 1:
+            found.append(data)
+        else:
+            found += [data[first - start : behind - start] for first, behind in ranges[at:last]]
+        at = last
+    return found
 
 
 def _read_exactly(handle: int, key: str, start: int, end: int) -> bytes:
