@@ -34,6 +34,11 @@ _LOADS = (
     'format("indextables")',
     'format("indextables"), no local cache',
 )
+_WITH_CALLS = (
+    *("equality on a unique id", "count(*) with a search", "GROUP BY a keyword", "GROUP BY a keyword with a search"),
+    "a search with LIMIT 10",
+)
+_WITHOUT_CALLS = ("equality on a service", "count(*)", "LIMIT 10", "a filter that half of the rows match")
 _FIGURES = [
     ("spark-write: 3000 rows by day", _PLAIN),
     ("spark-write: 3000 rows by day, messages as one term", _PLAIN),
@@ -51,6 +56,8 @@ _FIGURES = [
         (f"spark-sql: 10 of 3000 rows, {name}", "indextables.read")
         for name in ("TEXTSEARCH on a table of the catalog", "TEXTSEARCH on a view", "indextables_table")
     ),
+    *((f"spark-plain: 3000 rows, {name}", "Spark, the same over Parquet") for name in (*_WITH_CALLS, *_WITHOUT_CALLS)),
+    *((f"spark-plain: 3000 rows, {name}", "ours, direct call") for name in _WITH_CALLS),
     *((f"spark-load: 300 splits, {load}{what}", None) for load in _LOADS for what in ("", ", one partition planned")),
     ("spark-stream: 6000 rows a minute, work for as many rows", None),
     ("spark-stream: 6000 rows a minute, a batch every 1000 ms", None),

@@ -27,7 +27,13 @@ from indextables.store import open_store
 HOUR_MS = 3_600_000
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("level", pa.string()), ("day", pa.string())])
 BASE = {"checkpoint.interval": "1000000", "cache.disk.enabled": "false"}
-ON = {**BASE, "state.filters": "on", "state.filters.minSplits": "4", "state.entriesPerManifest": "5"}
+ON = {
+    **BASE,
+    "state.filters": "on",
+    "state.filters.minSplits": "4",
+    "state.entriesPerManifest": "5",
+    "search.combined": "off",
+}
 OFF = {**BASE, "state.filters": "off"}
 QUERIES = (
     "word3",
