@@ -71,7 +71,7 @@ docs: setup ## Write the generated documents anew
 demo: setup ## Write a few hundred thousand log rows with Spark, search them and travel in time
 	$(BIN)/indextables demo
 
-bench: setup ## Measure beside delta-rs, pyiceberg, Lance, SQLite, DuckDB and plain Spark in one run, and print the ratios
+bench: setup ## Measure beside delta-rs, pyiceberg, Lance, SQLite, DuckDB, infino and plain Spark in one run, and print the ratios
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python -m bench
 

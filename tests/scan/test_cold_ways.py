@@ -259,6 +259,7 @@ def test_mixed_orders_of_scored_and_unscored_queries_change_no_score(made, tmp_p
 def _ask_within(limit: str, place: str, cache: str, asked: list[tuple[str, str, str | None]], answers) -> None:
     table = opened(Path(place), Path(cache), "partial")
     table.count("nothing")  # load the libraries
+    answers.put("started")  # the thread of the queue is not what is tested
     if limit == "descriptors":
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     else:
@@ -277,6 +278,7 @@ def test_a_process_with_little_room_answers_alike(made, tmp_path, limit) -> None
     answers = context.Queue()
     worker = context.Process(target=_ask_within, args=(limit, str(place), str(tmp_path / "parts"), asked, answers))
     worker.start()
+    assert answers.get(timeout=120) == "started"
     found = answers.get(timeout=120)
     worker.join()
     assert found == [answer(whole, *question) for question in asked]

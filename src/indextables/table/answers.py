@@ -66,10 +66,10 @@ class Answers:
 
 
 class _RecentAnswers:
-    """Answers in two generations of half the room; the older one is dropped as a whole.
+    """Answers in two generations; the older one is dropped as a whole.
 
-    So keeping an answer takes the same time for any number of them. Each step is one operation on a dictionary or a
-    tuple. A sum that lost a number to another thread is forgotten with its generation.
+    Each has half of the room. So keeping an answer takes the same time for any number of them. Each step is one
+    operation on a dictionary or a tuple. A sum that lost a number to another thread is forgotten with its generation.
     """
 
     def __init__(self, max_bytes: int) -> None:
