@@ -13,7 +13,7 @@ BAD = b"package indextables.spark; final class Bad { org.apache.spark.sql.Nothin
 
 @needs_spark
 def test_a_source_that_does_not_compile_is_named(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(java_sources, "_sources", lambda: {"Good.java": GOOD, "Bad.java": BAD})
+    monkeypatch.setattr(java_sources, "read_sources", lambda: {"Good.java": GOOD, "Bad.java": BAD})
     assert java_sources.main() == 1
     said = capsys.readouterr()
     assert said.out == "compiled 1 of 2 Java sources\n"
@@ -24,7 +24,7 @@ def test_a_source_that_does_not_compile_is_named(monkeypatch, capsys) -> None:
 @needs_spark
 def test_all_sources_compile(capsys) -> None:
     assert java_sources.main() == 0, capsys.readouterr().err
-    assert f"compiled {len(java_sources._sources())} of" in capsys.readouterr().out
+    assert f"compiled {len(java_sources.read_sources())} of" in capsys.readouterr().out
 
 
 def test_without_java_a_line_says_so(monkeypatch, capsys) -> None:

@@ -19,13 +19,34 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from indextables.errors import ConfigError
 from indextables.spark.jvm.java_runtime import find_java
 
-_PACKAGE = "indextables.spark"
-_BRIDGE = f"{_PACKAGE}.Bridge"
+PACKAGE = "indextables.spark"
 
 
-def make_bridge(jvm: Any) -> Any:
-    """Return the object through which Python calls our Java classes in a JVM of Spark."""
-    return _class_loader(jvm).loadClass(_BRIDGE).getDeclaredConstructors()[0].newInstance(None)
+def read_sources() -> dict[str, bytes]:
+    """Return the sources by the names of their files."""
+    files = importlib.resources.files(__package__).joinpath("java").iterdir()
+    return {file.name: file.read_bytes() for file in files if file.name.endswith(".java")}
+
+
+def compile_sources(gateway: Any, sources: dict[str, bytes]) -> Any:
+    """Compile all sources in a JVM of Spark; return a map of class files."""
+    jvm = gateway.jvm
+    resource = jvm.org.codehaus.commons.compiler.util.resource
+    texts = gateway.new_array(resource.Resource, len(sources))
+    for i, name in enumerate(sorted(sources)):
+        texts[i] = resource.StringResource(_path(name), sources[name].decode())
+    classes = jvm.java.util.HashMap()
+    compiler = jvm.org.codehaus.janino.Compiler()
+    compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(context_loader(jvm)))
+    compiler.setClassFileFinder(resource.MapResourceFinder(jvm.java.util.HashMap()))
+    compiler.setClassFileCreator(resource.MapResourceCreator(classes))
+    compiler.compile(texts)
+    return classes
+
+
+def context_loader(jvm: Any) -> Any:
+    """Return the class loader that finds Spark's classes."""
+    return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
 def main() -> int:
@@ -38,7 +59,7 @@ def main() -> int:
     failures = _compile_all(os.path.join(java.home, "bin", "java"))
     for name, failure in failures.items():
         print(f"{name}: {failure}", file=sys.stderr)
-    print(f"compiled {len(_sources()) - len(failures)} of {len(_sources())} Java sources")
+    print(f"compiled {len(read_sources()) - len(failures)} of {len(read_sources())} Java sources")
     return 1 if failures else 0
 
 
@@ -58,7 +79,7 @@ def _compile_all(program: str) -> dict[str, str]:
     try:
         failures: dict[str, str] = {}
         loader = _class_loader(gateway.jvm)
-        for name in sorted(_sources()):
+        for name in sorted(read_sources()):
             failure = _failure(loader, name)
             if failure is not None:
                 failures[name] = failure
@@ -72,7 +93,7 @@ def _compile_all(program: str) -> dict[str, str]:
 
 def _failure(loader: Any, name: str) -> str | None:
     try:
-        loader.loadClass(f"{_PACKAGE}.{name.removesuffix('.java')}")
+        loader.loadClass(f"{PACKAGE}.{name.removesuffix('.java')}")
     except Py4JJavaError as error:
         cause = error.java_exception
         while cause.getCause() is not None:
@@ -82,17 +103,16 @@ def _failure(loader: Any, name: str) -> str | None:
 
 
 def _class_loader(jvm: Any) -> Any:
+    """Return a loader that compiles classes one by one, so that errors have a source."""
     sources = jvm.java.util.HashMap()
-    for name, text in _sources().items():
-        sources.put(f"{_PACKAGE.replace('.', '/')}/{name}", text)
+    for name, text in read_sources().items():
+        sources.put(_path(name), text)
     finder = jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder(sources)
-    parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return jvm.org.codehaus.janino.JavaSourceClassLoader(parent, finder, "UTF-8")
+    return jvm.org.codehaus.janino.JavaSourceClassLoader(context_loader(jvm), finder, "UTF-8")
 
 
-def _sources() -> dict[str, bytes]:
-    files = importlib.resources.files(__package__).joinpath("java").iterdir()
-    return {file.name: file.read_bytes() for file in files if file.name.endswith(".java")}
+def _path(name: str) -> str:
+    return f"{PACKAGE.replace('.', '/')}/{name}"
 
 
 if __name__ == "__main__":
