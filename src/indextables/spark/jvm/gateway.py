@@ -14,9 +14,9 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from indextables.errors import ConfigError
+from indextables.spark.compat.versions import KNOWN_SPARK
 from indextables.spark.jvm.java_classes import make_bridge
 
-KNOWN_SPARK = ("4.3.",)
 enabled_sessions: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 _bridges: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()

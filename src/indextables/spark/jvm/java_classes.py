@@ -38,7 +38,7 @@ def make_bridge(spark: SparkSession) -> Any:
     """Return the object through which Python calls our Java classes."""
     gateway: Any = spark.sparkContext._gateway
     jvm = gateway.jvm
-    sources = read_sources()
+    sources = read_sources(spark.version)
     cache = ClassCache(_cache_settings(spark))
     key = _key(spark, jvm, sources) if cache.is_enabled else None
     if key is not None:

@@ -1,15 +1,17 @@
 """The package's Java sources, compiled by the compiler that Spark ships.
 
 `python -m indextables.spark.jvm.java_sources` compiles all of them in a Java process without Spark, to find errors
-before a session starts.
+before a session starts. `--spark-home` names another Spark than the installed one.
 """
 
 from __future__ import annotations
 
+import argparse
 import glob
 import importlib.resources
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pyspark
@@ -17,15 +19,23 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from indextables.errors import ConfigError
+from indextables.spark.compat.versions import feature_release
 from indextables.spark.jvm.java_runtime import find_java
 
 PACKAGE = "indextables.spark"
 
 
-def read_sources() -> dict[str, bytes]:
-    """Return the sources by the names of their files."""
-    files = importlib.resources.files(__package__).joinpath("java").iterdir()
-    return {file.name: file.read_bytes() for file in files if file.name.endswith(".java")}
+def read_sources(version: str) -> dict[str, bytes]:
+    """Return the sources for a version of Spark by the names of their files.
+
+    A directory in `shims` holds the sources that are new or different since a version.
+    """
+    folder = importlib.resources.files(__package__).joinpath("java")
+    release = feature_release(version)
+    shims = {feature_release(shim.name): shim for shim in folder.joinpath("shims").iterdir()}
+    folders = [folder, *(shims[known] for known in sorted(shims) if known <= release)]
+    files = (file for known in folders for file in known.iterdir() if file.name.endswith(".java"))
+    return {file.name: file.read_bytes() for file in files}
 
 
 def compile_sources(gateway: Any, sources: dict[str, bytes]) -> Any:
@@ -49,23 +59,34 @@ def context_loader(jvm: Any) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Compile every class and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m indextables.spark.jvm.java_sources")
+    parser.add_argument("--spark-home", default=os.path.dirname(pyspark.__file__), help="directory of a Spark")
+    jars = os.path.join(parser.parse_args(arguments).spark_home, "jars")
     try:
         java = find_java()
     except ConfigError as error:
         print(f"Java sources are not compiled because there is no Java: {error}")
         return 0
-    failures = _compile_all(os.path.join(java.home, "bin", "java"))
+    version = _version_of(jars)
+    sources = read_sources(version)
+    failures = _compile_all(os.path.join(java.home, "bin", "java"), jars, sources)
     for name, failure in failures.items():
         print(f"{name}: {failure}", file=sys.stderr)
-    print(f"compiled {len(read_sources()) - len(failures)} of {len(read_sources())} Java sources")
+    print(f"compiled {len(sources) - len(failures)} of {len(sources)} Java sources for Spark {version}")
     return 1 if failures else 0
 
 
-def _compile_all(program: str) -> dict[str, str]:
+def _version_of(jars: str) -> str:
+    """Return the version of Spark whose jar files a directory holds."""
+    for path in glob.glob(os.path.join(jars, "spark-catalyst_*.jar")):
+        return os.path.basename(path).removesuffix(".jar").rpartition("-")[2]
+    raise SystemExit(f"there is no Spark in {jars}")
+
+
+def _compile_all(program: str, jars: str, sources: dict[str, bytes]) -> dict[str, str]:
     """Return the error of each source that does not compile."""
-    jars = os.path.join(os.path.dirname(pyspark.__file__), "jars")
     (py4j,) = glob.glob(os.path.join(jars, "py4j-*.jar"))
     port, process = launch_gateway(
         jarpath=py4j,
@@ -78,12 +99,12 @@ def _compile_all(program: str) -> dict[str, str]:
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
     try:
         failures: dict[str, str] = {}
-        loader = _class_loader(gateway.jvm)
-        for name in sorted(read_sources()):
+        loader = _class_loader(gateway.jvm, sources)
+        for name in sorted(sources):
             failure = _failure(loader, name)
             if failure is not None:
                 failures[name] = failure
-                loader = _class_loader(gateway.jvm)  # a loader that has failed once fails again
+                loader = _class_loader(gateway.jvm, sources)  # a loader that has failed once fails again
         return failures
     finally:
         gateway.shutdown()
@@ -102,12 +123,12 @@ def _failure(loader: Any, name: str) -> str | None:
     return None
 
 
-def _class_loader(jvm: Any) -> Any:
+def _class_loader(jvm: Any, sources: dict[str, bytes]) -> Any:
     """Return a loader that compiles classes one by one, so that errors have a source."""
-    sources = jvm.java.util.HashMap()
-    for name, text in read_sources().items():
-        sources.put(_path(name), text)
-    finder = jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder(sources)
+    texts = jvm.java.util.HashMap()
+    for name, text in sources.items():
+        texts.put(_path(name), text)
+    finder = jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder(texts)
     return jvm.org.codehaus.janino.JavaSourceClassLoader(context_loader(jvm), finder, "UTF-8")
 
 
@@ -116,4 +137,4 @@ def _path(name: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
