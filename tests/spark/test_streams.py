@@ -30,6 +30,8 @@ def test_rows_arrive_once_also_when_a_batch_is_repeated(session, stream) -> None
     stream.forget_commit(len(first) - 1)
     stream.append(30)
     stream.run(session, **options)
+    if not HAS_READ_LIMITS:  # before 4.2, Spark repeats a batch in a run of its own
+        stream.run(session, **options)
     assert stream.batches() == [*first, 10]
     assert stream.ids() == [number for number in range(40) if number != 7]
     assert stream.is_clean(), "what was written again is deleted"
