@@ -17,7 +17,16 @@ import rich.console
 
 from bench.harness import QUICK, Figure, Say, Setting, Sizes
 
-_SPARK_NAMES = ("spark-write", "spark-scan", "spark-search", "spark-sql", "spark-plain", "spark-load", "spark-stream")
+_SPARK_NAMES = (
+    "spark-write",
+    "spark-scan",
+    "spark-search",
+    "spark-sql",
+    "spark-plain",
+    "spark-load",
+    "spark-stream",
+    "spark-start",
+)
 NAMES = (
     "commits",
     "open",
@@ -199,7 +208,16 @@ def _runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
 
 def _spark_runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
     """Apart from the others, since these import PySpark."""
-    from bench import spark_load, spark_plain, spark_scan, spark_search, spark_sql, spark_stream, spark_write
+    from bench import (
+        spark_load,
+        spark_plain,
+        spark_scan,
+        spark_search,
+        spark_sql,
+        spark_start,
+        spark_stream,
+        spark_write,
+    )
 
     return {
         "spark-write": spark_write.run,
@@ -209,6 +227,7 @@ def _spark_runs() -> Mapping[str, Callable[[Setting], list[Figure]]]:
         "spark-plain": spark_plain.run,
         "spark-load": spark_load.run,
         "spark-stream": spark_stream.run,
+        "spark-start": spark_start.run,
     }
 
 

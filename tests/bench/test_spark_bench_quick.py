@@ -62,6 +62,10 @@ _FIGURES = [
     ("spark-stream: 6000 rows a minute, work for as many rows", None),
     ("spark-stream: 6000 rows a minute, a batch every 1000 ms", None),
     ("spark-stream: 6000 rows a minute, the slowest batch", None),
+    *(
+        (f"spark-start: session and first {what}", "plain PySpark, one Python function")
+        for what in ("load", "search", "load, classes compiled")
+    ),
 ]
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 import indextables as it
+from indextables.spark.compat.stream_classes import HAS_READ_LIMITS
+from indextables.spark.options.stream_options import BOUNDS
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
 
@@ -24,6 +26,8 @@ class Stream:
         self.table.append(rows(first, count))
 
     def load(self, session: Any, **options: Any) -> Any:
+        """The source as a stream; a Spark that has no bounds of batches gets none."""
+        options = {name: value for name, value in options.items() if HAS_READ_LIMITS or name not in BOUNDS}
         return session.readStream.format("indextables").options(**options).load(self.source)
 
     def run(self, session: Any, sink_options: dict[str, Any] | None = None, **options: Any) -> None:

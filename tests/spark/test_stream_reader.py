@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.spark.streams import Stream, rows
 
 import indextables as it
 from indextables.errors import ConfigError, CorruptLogError, IndexTablesError, RetentionError
+from indextables.spark.compat.stream_classes import ReadAllAvailable
 from indextables.spark.source.source import IndexTablesSource
 
 

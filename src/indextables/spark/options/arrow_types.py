@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from indextables.errors import SchemaError
 from indextables.protocol.schema import schema_to_json
-
-# The time zone that Spark uses when it checks a batch.
-_TIMEZONE = "UTC"
+from indextables.spark.compat.arrow_schemas import to_arrow_schema
 
 
 def to_spark_schema(schema: pa.Schema) -> StructType:
@@ -28,7 +25,7 @@ def to_spark_schema(schema: pa.Schema) -> StructType:
 
 def to_checked_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark requires of batches."""
-    return to_arrow_schema(schema, timezone=_TIMEZONE)
+    return to_arrow_schema(schema)
 
 
 def find_columns(asked: StructType, known: pa.Schema) -> list[int]:

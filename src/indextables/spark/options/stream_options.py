@@ -10,6 +10,7 @@ from indextables.scan.added_rows import FAIL, ON_REMOVED_ROWS, Limit
 from indextables.spark.options.source_options import STREAM_READ_OPTIONS, SourceOptions
 
 LATEST = "latest"
+BOUNDS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 # With this bound, the first read of a large table is many batches, and a stream resumes after each of them.
 MAX_FILES = 1_000
 

@@ -37,10 +37,15 @@ class Opening:
         implements = ("java.util.function.Function",)
 
 
-def open_scan(spark: SparkSession, asked: SourceOptions) -> Any:
-    """Open a load at one version, for Java."""
+def open_scan(spark: SparkSession, asked: SourceOptions, *, table_id: str | None = None) -> Any:
+    """Open a load at one version, for Java; refuse a table with another id."""
     asked.check_batch()
     table = _table(asked)
+    if table_id is not None and table.snapshot.metadata.id != table_id:
+        raise IndexTablesError(
+            f"cannot read the table at `{asked.url}` because another table is there now",
+            hint="make the DataFrame again, with `spark.table` or `spark.sql`",
+        )
     asked = settled(asked, table.snapshot)
     return opened_load(asked, spark, ScanNatively(table if asked.is_plain else None, spark))
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from indextables.maintain.workers import offer_workers
 from indextables.spark.catalog import cached_tables, tables
+from indextables.spark.compat.versions import KNOWN_SPARK
 from indextables.spark.jvm import gateway
 from indextables.spark.options.source_options import NAME
 from indextables.spark.scan import loading
@@ -57,7 +58,7 @@ def enable(spark: SparkSession) -> SparkSession:
     if not gateway.is_known(spark):
         warnings.warn(
             f"Spark {spark.version} is not one that native scans are known to work with "
-            f"({', '.join(f'{version}*' for version in gateway.KNOWN_SPARK)}): loads are served by Python",
+            f"({', '.join(f'{version}*' for version in KNOWN_SPARK)}): loads are served by Python",
             stacklevel=2,
         )
     else:

@@ -7,8 +7,10 @@ restored after a session has started.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import functools
+import importlib
 import itertools
 import os
 import re
@@ -125,6 +127,8 @@ _FIXED_AT_START_OF_JAVA = (
 _LOG_SETTINGS = Path(__file__).resolve().with_name("log4j2.properties")
 _GIB = 1 << 30
 
+_ENABLING = "indextables.spark.sessions.enabling"
+
 _starting = threading.RLock()
 
 
@@ -147,7 +151,8 @@ def session(
     with _starting:
         spark = _running()
         if spark is None:
-            spark = _start(asked)
+            with _imported_meanwhile(_ENABLING if enable else None):
+                spark = _start(asked)
             if progress is not False:
                 _show_progress_in_notebook(spark)
         else:
@@ -342,6 +347,23 @@ def _launches_java(known: Mapping[str, str]) -> bool:
     """
     remote = known.get("spark.remote", os.environ.get("SPARK_REMOTE", "local"))
     return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ and _is_local(remote)
+
+
+@contextlib.contextmanager
+def _imported_meanwhile(module: str | None) -> Iterator[None]:
+    """Import a module while this thread waits for Java to start.
+
+    If the import fails, the next import of the module raises the error.
+    """
+    if module is None:
+        yield
+        return
+    importing = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+    try:
+        importing.submit(importlib.import_module, module)
+        yield
+    finally:
+        importing.shutdown()
 
 
 @contextlib.contextmanager

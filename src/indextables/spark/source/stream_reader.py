@@ -15,28 +15,31 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from indextables.errors import ConfigError, CorruptLogError, IndexTablesError
 from indextables.runtime.caching import lazy_property
 from indextables.scan.added_rows import AddedRows, Limit, Position
 from indextables.scan.scan_tasks import Scan, Task
+from indextables.spark.compat.stream_classes import (
+    HAS_READ_LIMITS,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 from indextables.spark.jvm.worker_errors import without_traceback
 from indextables.spark.options.arrow_types import conform_batch, to_checked_schema
 from indextables.spark.options.source_options import SourceOptions
-from indextables.spark.options.stream_options import LATEST, StreamOptions
+from indextables.spark.options.stream_options import BOUNDS, LATEST, StreamOptions
 from indextables.spark.scan.planned_scan import ScanPlan, open_log
 from indextables.transaction_log import TransactionLog
 
 BEGINNING = {"position": "beginning"}
+_UNKNOWN = Position(-1)
 _LONGEST_QUOTE = 200
 
 
@@ -88,6 +91,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked = asked
         self._schema = schema
         self._last: int | None = None
+        self._known_begin: Position | None = None
+        _check_limits(asked)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_rows"}
@@ -110,17 +115,17 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with without_traceback():
             self._last = self._rows.newest()
 
-    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next batch."""
+    def latestOffset(  # noqa: N802
+        self, start: Mapping[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Return the end of the next batch; before Spark 4.2, `start` is unknown."""
         with without_traceback():
             newest = self._rows.newest() if self._last is None else self._last
+            if start is None:
+                return self._end(newest).json()
             offset = self._begin(newest) if start == BEGINNING else self._checked(start)
             if offset.position.version > newest + 1:
-                raise CorruptLogError(
-                    f"cannot continue the stream of `{self._log.url}` at version {offset.position.version} because "
-                    f"the table is at version {newest}",
-                    hint="part of its log is missing: restore it, or start with another `checkpointLocation`",
-                )
+                raise self._lost_versions(offset.position.version, newest)
             bounds = Limit() if isinstance(limit, ReadAllAvailable) else self._options.limit
             return offset._replace(position=self._rows.advance(offset.position, newest, bounds)).json()
 
@@ -129,6 +134,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with without_traceback():
             last = self._checked(end)
             first = last.begin if start == BEGINNING else self._checked(start).position
+            if first == _UNKNOWN:
+                first = self._begin(last.position.version - 1).begin
+            if first.version > last.position.version:
+                raise self._lost_versions(first.version, last.position.version - 1)
             files = self._rows.files(first, last.position)
             if not files.num_rows:
                 return []
@@ -163,6 +172,26 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin = self._rows.at_version(newest + 1 if version == LATEST else int(version), newest)
         return StreamOffset(self._rows.table_id, begin, begin)
 
+    def _end(self, newest: int) -> StreamOffset:
+        """Return the end of a version, for a Spark that does not pass the start.
+
+        The begin only matters for the first batch of a stream. It stays the same while the process runs, because Spark
+        takes every other offset for new rows. A stream that continues does not fail if its start is gone by now.
+        """
+        if self._known_begin is None:
+            try:
+                self._known_begin = self._begin(newest).begin
+            except IndexTablesError:
+                self._known_begin = _UNKNOWN
+        return StreamOffset(self._rows.table_id, self._known_begin, Position(newest + 1))
+
+    def _lost_versions(self, version: int, newest: int) -> CorruptLogError:
+        return CorruptLogError(
+            f"cannot continue the stream of `{self._log.url}` at version {version} because "
+            f"the table is at version {newest}",
+            hint="part of its log is missing: restore it, or start with another `checkpointLocation`",
+        )
+
     def _checked(self, given: Mapping[str, Any]) -> StreamOffset:
         offset = StreamOffset.read(given)
         if offset.table_id != self._rows.table_id:
@@ -171,3 +200,13 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 hint="start with another `checkpointLocation`",
             )
         return offset
+
+
+def _check_limits(asked: SourceOptions) -> None:
+    """Refuse bounds of a batch if this Spark cannot pass the start of a batch."""
+    given = [name for name in BOUNDS if name in asked.stream]
+    if given and not HAS_READ_LIMITS:
+        raise ConfigError(
+            f"cannot read a stream with the option `{given[0]}` because Spark {pyspark.__version__} bounds no batches",
+            hint="leave it out, and every batch reads all new rows; Spark 4.2 and newer bound batches",
+        )

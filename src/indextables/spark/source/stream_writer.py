@@ -13,12 +13,13 @@ import json
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from indextables.config import Config
 from indextables.errors import ConfigError, IndexTablesError, ObjectNotFoundError
 from indextables.log.snapshot import Head
+from indextables.spark.compat.stream_classes import DataSourceStreamArrowWriter
 from indextables.spark.jvm.worker_errors import without_traceback
 from indextables.spark.options.save_options import check_stream_options
 from indextables.spark.options.source_options import SourceOptions

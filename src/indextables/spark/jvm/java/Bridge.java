@@ -14,9 +14,7 @@ import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Methods that Python calls. */
@@ -49,8 +47,7 @@ public final class Bridge {
     /** A private scan as a frame, without a Python planning process. */
     public Dataset privateFrame(SparkSession session, String schema, PrivateScan.Opened opened) {
         PrivateScan table = PrivateScan.shared(Texts.schema(schema), opened);
-        LogicalPlan plan = DataSourceV2Relation.create(
-            table, scala.Option.empty(), scala.Option.empty(), CaseInsensitiveStringMap.empty(), scala.Option.empty());
+        LogicalPlan plan = Relations.of(table);
         return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
             (org.apache.spark.sql.classic.SparkSession) session, plan);
     }

@@ -130,9 +130,7 @@ final class Caches {
             public Object applyOrElse(Object node, scala.Function1 otherwise) {
                 if (!isDefinedAt(node)) return otherwise.apply(node);
                 DataSourceV2Relation load = (DataSourceV2Relation) node;
-                return new DataSourceV2Relation(
-                    ((CatalogLoad) load.table()).unversioned(), load.output(), load.catalog(), load.identifier(),
-                    load.options(), load.timeTravelSpec());
+                return Relations.over(load, ((CatalogLoad) load.table()).unversioned(), load.output());
             }
         });
     }

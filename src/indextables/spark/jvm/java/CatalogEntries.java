@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
-import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
@@ -119,15 +118,10 @@ final class CatalogEntries {
     }
 
     private CatalogTable table(Identifier name, URI place, CatalogTableType kind, StructType schema, Map told) {
-        CatalogStorageFormat storage = new CatalogStorageFormat(
-            Option.apply(place), Option.empty(), Option.empty(), Option.empty(), false, scalaMap(told, "stored"),
-            Option.empty());
-        return new CatalogTable(
-            identifier(name), kind, storage, schema, Option.apply(format),
-            CollectionConverters.asScala((List) told.get("partitions")).toSeq(), Option.empty(), CatalogTable.apply$default$8(),
-            CatalogTable.apply$default$9(), CatalogTable.apply$default$10(), CatalogTable.apply$default$11(),
-            scalaMap(told, "kept"), Option.empty(), Option.empty(), Option.apply(told.get("comment")), Option.empty(),
-            CatalogTable.apply$default$17(), false, true, CatalogTable.apply$default$20(), Option.empty(), Option.empty());
+        return CatalogParts.table(
+            identifier(name), kind, CatalogParts.storage(place, scalaMap(told, "stored")), schema, format,
+            CollectionConverters.asScala((List) told.get("partitions")).toSeq(), scalaMap(told, "kept"),
+            told.get("comment"));
     }
 
     private static scala.collection.immutable.Map scalaMap(Map told, String key) {

@@ -8,7 +8,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
-import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
@@ -23,7 +22,6 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
-import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -78,7 +76,7 @@ class CatalogLoad extends PythonTable {
 
     /** Columns of `CHAR` and `VARCHAR` with their types, for statements that describe a table. */
     public Column[] columns() {
-        return CatalogV2Util.structTypeToV2Columns(CharVarcharUtils.getRawSchema(schema()), true);
+        return CatalogParts.columns(CharVarcharUtils.getRawSchema(schema()));
     }
 
     public Transform[] partitioning() {
@@ -105,6 +103,7 @@ class CatalogLoad extends PythonTable {
             Map given = options.asCaseSensitiveMap();
             PrivateScan.Opened known = (PrivateScan.Opened) opened.get(given);
             if (known == null) {
+                CatalogMethods.check(given);
                 known = (PrivateScan.Opened) Texts.checked(ask.apply(Texts.json(request("open", given))));
                 opened.put(given, known);
             }
@@ -126,6 +125,7 @@ class CatalogLoad extends PythonTable {
 
     /** For sessions without a rule that replaces the scan, as in streams. */
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+        CatalogMethods.check(options.asCaseSensitiveMap());
         Map asked = Texts.map(Texts.checked(ask.apply(Texts.json(request("merge", options.asCaseSensitiveMap())))));
         Map pinned = new HashMap(asked);
         pinned.put("versionAsOf", told.get("version"));
@@ -208,8 +208,7 @@ class CatalogLoad extends PythonTable {
         }
 
         private PythonScan scan(Map options) {
-            return new PythonScan(
-                newSource(format), format, schema, new CaseInsensitiveStringMap(options), new Filter[0]);
+            return Relations.scan(newSource(format), format, schema, new CaseInsensitiveStringMap(options));
         }
 
         public Scan build() {

@@ -23,9 +23,9 @@ final class CatalogOthers implements StagedTable, SupportsWrite {
         this.table = table;
     }
 
-    static StagedTable created(TableCatalog catalog, Identifier identifier, TableInfo info)
+    static StagedTable created(TableCatalog catalog, Identifier identifier, NewTable info)
         throws TableAlreadyExistsException, NoSuchNamespaceException {
-        Table made = catalog.createTable(identifier, info);
+        Table made = info.createdIn(catalog, identifier);
         try {
             return new CatalogOthers(catalog, identifier, made == null ? catalog.loadTable(identifier) : made);
         } catch (NoSuchTableException error) {
@@ -33,7 +33,7 @@ final class CatalogOthers implements StagedTable, SupportsWrite {
         }
     }
 
-    static StagedTable replaced(TableCatalog catalog, Identifier identifier, TableInfo info)
+    static StagedTable replaced(TableCatalog catalog, Identifier identifier, NewTable info)
         throws NoSuchNamespaceException, NoSuchTableException {
         if (!catalog.dropTable(identifier)) throw new NoSuchTableException(identifier);
         try {

@@ -16,7 +16,6 @@ import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction0;
 
@@ -24,7 +23,7 @@ import scala.runtime.AbstractFunction0;
  * The session catalog with our tables: the log defines their columns, and every scan and write gets their location and
  * options. Everything else passes to the original catalog.
  */
-public final class CatalogTables extends DelegatingCatalogExtension implements StagingTableCatalog {
+public final class CatalogTables extends CatalogMethods {
     private static final Set STATE_OPTIONS = new HashSet(
         Arrays.asList(new String[] {"search", "where", "columns", "limit", "score", "snippet"}));
 
@@ -45,8 +44,8 @@ public final class CatalogTables extends DelegatingCatalogExtension implements S
     static String install(SparkSession session, String format, Function ask) throws ReflectiveOperationException {
         org.apache.spark.sql.classic.SparkSession owner = (org.apache.spark.sql.classic.SparkSession) session;
         final CatalogManager manager = owner.sessionState().catalogManager();
-        if (!(manager instanceof DefaultCatalogManager)) return manager.getClass().getName();
-        Field field = DefaultCatalogManager.class.getDeclaredField("defaultSessionCatalog");
+        if (!CatalogParts.managerClass().isInstance(manager)) return manager.getClass().getName();
+        Field field = CatalogParts.managerClass().getDeclaredField("defaultSessionCatalog");
         field.setAccessible(true);
         Function telling = new TellingSettings(owner, ask);
         synchronized (manager) {
@@ -100,10 +99,6 @@ public final class CatalogTables extends DelegatingCatalogExtension implements S
         return STATE_OPTIONS;
     }
 
-    public TableSummary[] listTableSummaries(String[] namespace) throws NoSuchNamespaceException, NoSuchTableException {
-        return ((TableCatalog) delegate).listTableSummaries(namespace);
-    }
-
     public Table loadTable(Identifier name) throws NoSuchTableException {
         return entries.has(name) ? load(name, new HashMap()) : super.loadTable(name);
     }
@@ -116,25 +111,11 @@ public final class CatalogTables extends DelegatingCatalogExtension implements S
         return entries.has(name) ? load(name, one("timestampAsOf", moment(micros))) : super.loadTable(name, micros);
     }
 
-    private static String moment(long micros) {
-        long seconds = Math.floorDiv(micros, 1000000L);
-        return java.time.Instant.ofEpochSecond(seconds, Math.floorMod(micros, 1000000L) * 1000L).toString();
+    boolean has(Identifier name) {
+        return entries.has(name);
     }
 
-    public Table loadTable(Identifier name, TableContext context, CaseInsensitiveStringMap options)
-        throws NoSuchTableException {
-        if (!entries.has(name)) return ((TableCatalog) delegate).loadTable(name, context, options);
-        Map given = new HashMap(options.asCaseSensitiveMap());
-        Object travel = context.timeTravel().orElse(null);
-        if (travel instanceof TimeTravel.AsOfVersion) {
-            given.put("versionAsOf", ((TimeTravel.AsOfVersion) travel).version());
-        } else if (travel instanceof TimeTravel.AsOfTimestamp) {
-            given.put("timestampAsOf", moment(((TimeTravel.AsOfTimestamp) travel).micros()));
-        }
-        return load(name, given);
-    }
-
-    private CatalogLoad load(Identifier name, Map given) throws NoSuchTableException {
+    Table load(Identifier name, Map given) throws NoSuchTableException {
         Map request = entries.request("load", name);
         request.put("given", given);
         return new CatalogLoad(entries.title(name), told(request), entries.shown(name), ask);
@@ -152,7 +133,7 @@ public final class CatalogTables extends DelegatingCatalogExtension implements S
 
     public Table createTable(Identifier name, StructType schema, Transform[] partitions, Map properties)
         throws TableAlreadyExistsException, NoSuchNamespaceException {
-        return createTable(name, CatalogV2Util.structTypeToV2Columns(schema, true), partitions, properties);
+        return createTable(name, CatalogParts.columns(schema), partitions, properties);
     }
 
     public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)
@@ -211,7 +192,7 @@ public final class CatalogTables extends DelegatingCatalogExtension implements S
         return new IllegalArgumentException("indextables.errors." + kind + ": " + message);
     }
 
-    public StagedTable stageCreate(Identifier name, TableInfo info)
+    StagedTable staged(Identifier name, NewTable info)
         throws TableAlreadyExistsException, NoSuchNamespaceException {
         if (!isOurs(info.properties())) return CatalogOthers.created((TableCatalog) delegate, name, info);
         return staged(name, planned("stage", name, info.columns(), info.partitions(), info.properties()));
@@ -221,7 +202,7 @@ public final class CatalogTables extends DelegatingCatalogExtension implements S
         return new CatalogStaged(this, entries, name, request, told(request), ask);
     }
 
-    public StagedTable stageReplace(Identifier name, TableInfo info)
+    StagedTable restaged(Identifier name, NewTable info)
         throws NoSuchNamespaceException, NoSuchTableException {
         if (!entries.has(name) && !isOurs(info.properties())) {
             return CatalogOthers.replaced((TableCatalog) delegate, name, info);
@@ -238,9 +219,9 @@ public final class CatalogTables extends DelegatingCatalogExtension implements S
         return staged(name, request);
     }
 
-    public StagedTable stageCreateOrReplace(Identifier name, TableInfo info) throws NoSuchNamespaceException {
+    StagedTable stagedAnyway(Identifier name, NewTable info) throws NoSuchNamespaceException {
         try {
-            return tableExists(name) ? stageReplace(name, info) : stageCreate(name, info);
+            return tableExists(name) ? restaged(name, info) : staged(name, info);
         } catch (NoSuchTableException error) {
             throw new IllegalStateException(error);
         } catch (TableAlreadyExistsException error) {

@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.execution.CommandResultExec;
 import org.apache.spark.sql.execution.FilterExec;
-import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.PlanLater;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -94,8 +93,6 @@ final class FoundRows implements LocalScan {
             note + ", found on the driver", DataTypes.StringType, true, Metadata.empty(),
             NamedExpression$.MODULE$.newExprId(), none));
         List rows = Collections.singletonList(new GenericInternalRow(1));
-        return new LocalTableScanExec(
-            CollectionConverters.asScala(columns).toSeq(), CollectionConverters.asScala(rows).toSeq(),
-            scala.Option.empty(), false);
+        return LocalRows.of(CollectionConverters.asScala(columns).toSeq(), CollectionConverters.asScala(rows).toSeq());
     }
 }

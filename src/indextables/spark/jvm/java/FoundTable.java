@@ -8,7 +8,6 @@ import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
@@ -27,9 +26,7 @@ final class FoundTable implements SupportsRead {
 
     /** The rows as a node with these columns. */
     static LogicalPlan of(String note, List rows, StructType schema, List output) {
-        return new DataSourceV2Relation(
-            new FoundTable(note, rows, schema), CollectionConverters.asScala(output).toSeq(), scala.Option.empty(),
-            scala.Option.empty(), CaseInsensitiveStringMap.empty(), scala.Option.empty());
+        return Relations.of(new FoundTable(note, rows, schema), CollectionConverters.asScala(output).toSeq());
     }
 
     public String name() {

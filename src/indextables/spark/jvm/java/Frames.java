@@ -4,7 +4,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.Dataset;
-import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
@@ -19,7 +18,7 @@ final class Frames extends AbstractFunction1 {
 
     static void register(TableFunctionRegistry functions) {
         functions.registerFunction(
-            FunctionRegistry$.MODULE$.builtinFunctionIdentifier(FUNCTION),
+            CatalogParts.builtin(FUNCTION),
             new ExpressionInfo(LogicalPlan.class.getName(), FUNCTION), new Frames());
     }
 

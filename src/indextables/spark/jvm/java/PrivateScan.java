@@ -230,7 +230,7 @@ public final class PrivateScan extends PythonTable {
         private final PythonScan scan;
 
         Distributed(String format, StructType schema, CaseInsensitiveStringMap options) {
-            this.scan = new PythonScan(newSource(format), format, schema, options, new Filter[0]);
+            this.scan = Relations.scan(newSource(format), format, schema, options);
         }
 
         public StructType readSchema() {

@@ -120,8 +120,7 @@ final class ScanRules {
         }
 
         private static DataSourceV2Relation with(DataSourceV2Relation load, PrivateScan table) {
-            return new DataSourceV2Relation(
-                table, load.output(), load.catalog(), load.identifier(), load.options(), load.timeTravelSpec());
+            return Relations.over(load, table, load.output());
         }
 
         private PythonDataSourceV2 source(Object node) {

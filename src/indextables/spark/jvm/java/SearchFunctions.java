@@ -5,7 +5,6 @@ import java.util.List;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
-import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
@@ -35,9 +34,8 @@ final class SearchFunctions extends AbstractFunction1 {
         names.add(SearchCall.SNIPPET);
         for (int i = 0; i < names.size(); i++) {
             String name = (String) names.get(i);
-            functions.registerFunction(
-                FunctionRegistry$.MODULE$.builtinFunctionIdentifier(name),
-                new ExpressionInfo(PythonUDF.class.getName(), name), new SearchFunctions(name, pattern));
+            CatalogParts.register(
+                functions, name, new ExpressionInfo(PythonUDF.class.getName(), name), new SearchFunctions(name, pattern));
         }
     }
 

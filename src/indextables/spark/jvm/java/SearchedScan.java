@@ -87,12 +87,9 @@ final class SearchedScan {
     private static LogicalPlan over(LogicalPlan scan, Seq output, PrivateScan table) {
         if (scan instanceof DataSourceV2Relation) {
             DataSourceV2Relation load = (DataSourceV2Relation) scan;
-            return new DataSourceV2Relation(
-                table, output, load.catalog(), load.identifier(), load.options(), load.timeTravelSpec());
+            return Relations.over(load, table, output);
         }
-        return new DataSourceV2Relation(
-            table, output, scala.Option.empty(), scala.Option.empty(),
-            org.apache.spark.sql.util.CaseInsensitiveStringMap.empty(), scala.Option.empty());
+        return Relations.of(table, output);
     }
 
     /** A scan of at most so many rows; null if there is none. With scores, these are the best rows of a search. */

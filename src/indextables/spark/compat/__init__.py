@@ -1,0 +1,1 @@
+"""Differences between the supported versions of PySpark, in one place."""
