@@ -155,6 +155,7 @@ TABLE = {
     "overwrite",
     "partition_columns",
     "protocol",
+    "prewarm",
     "purge",
     "refresh",
     "reindex",

@@ -130,6 +130,7 @@ COMMANDS: dict[str, tuple[list[Any], list[Any], list[Any]]] = {
     "reindex": (["REINDEX", TABLE], [], [WHERE, SPLIT, DRY_RUN]),
     "drop_partitions": (["DROP", TABLE, "PARTITIONS", "FROM"], [WHERE], []),
     "restore": (["RESTORE", TABLE], [TO], []),
+    "prewarm": (["PREWARM", TABLE, "CACHE"], [], [WHERE]),
     "invalidate_cache": (["INVALIDATE", TABLE, "TRANSACTION", "LOG", "CACHE", "FOR"], [], []),
 }
 SPACES = st.sampled_from(

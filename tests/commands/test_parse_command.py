@@ -39,6 +39,8 @@ EVERY_CLAUSE = [
     ("REPAIR INDEXTABLES TRANSACTION LOG t AT LOCATION 's3://b/x'", "repair", {"target_url": "s3://b/x"}),
     ("MERGE SPLITS t", "merge_splits", {}),
     ("REINDEX INDEXTABLES t", "reindex", {}),
+    ("PREWARM INDEXTABLES CACHE t", "prewarm", {}),
+    ("PREWARM INDEXTABLES CACHE FOR t WHERE d = '1'", "prewarm", {"where": "d = '1'"}),
     ("reindex indextable t where d = '1' dry run", "reindex", {"where": "d = '1'", "dry_run": True}),
     ("REINDEX INDEXTABLES t WHERE d = '1' SPLIT 'a.split'", "reindex", {"where": "d = '1'", "splits": ["a.split"]}),
     ("MERGE SPLITS t TARGET SIZE 100M", "merge_splits", {"target_size": 100 << 20}),

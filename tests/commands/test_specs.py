@@ -28,6 +28,7 @@ COLUMNS = {
     "reindex": "table_path status reindexed_files original_size_bytes reindexed_size_bytes skipped_files message",
     "drop_partitions": "table_path status partitions_dropped splits_removed total_size_bytes message",
     "restore": "table_path status restored_version new_version files_added files_removed",
+    "prewarm": "table_path status splits fetched_splits fetched_bytes duration_ms",
     "invalidate_cache": "table_path result cache_hits_before cache_misses_before hit_rate_before",
     "flush_search_cache": "cache_type status cleared_entries message",
     "merge_jobs": "job_id table_path status total_groups completed_groups progress_pct duration_ms error_message",

@@ -60,6 +60,7 @@ _COMMANDS = {
     "ingest": ("ingest", "Add the rows of files to a table."),
     "log": ("describe", "Show the actions of a table's log."),
     "merge": ("maintain", "Merge many small splits into few large ones."),
+    "prewarm": ("maintain", "Fetch indexes into the local cache."),
     "purge": ("maintain", "Delete files that no retained version needs."),
     "reindex": ("maintain", "Index splits again by the table's settings."),
     "repair": ("check", "Check a log against its splits, and write a clean one."),

@@ -1,7 +1,7 @@
 """Maintenance commands.
 
-`indextables merge`, `reindex`, `purge`, `truncate`, `drop-partitions` and `restore`, and `checkpoint` with its other
-name `compact`.
+`indextables merge`, `reindex`, `prewarm`, `purge`, `truncate`, `drop-partitions` and `restore`, and `checkpoint` with
+its other name `compact`.
 """
 
 from __future__ import annotations
@@ -163,6 +163,34 @@ def reindex(
     print_answer(answer, _REINDEX_COLUMNS, as_json=as_json)
     if answer["status"][0].as_py() == "PARTIAL":
         ctx.exit(1)
+
+
+_PREWARM_COLUMNS = (
+    Column("table", lambda row: row["table_path"]),
+    Column("status", lambda row: row["status"]),
+    Column("splits", lambda row: count_text(row["splits"])),
+    Column("splits fetched", lambda row: count_text(row["fetched_splits"])),
+    Column("size", lambda row: size_text(row["fetched_bytes"])),
+)
+
+
+@click.command(
+    "prewarm",
+    epilog="\b\nExample:\n  indextables prewarm s3://bucket/logs --where \"day = '2026-01-31'\"",
+    short_help="Fetch indexes into the local cache.",
+)
+@click.argument("url", metavar="TABLE")
+@click.option("--where", metavar="PREDICATE", help="Only splits that may hold matching rows, as in \"day = 'x'\".")
+@json_option
+@click.pass_context
+def prewarm(ctx: click.Context, url: str, where: str | None, as_json: bool) -> None:
+    """Fetch the indexes of TABLE, a path or a URL, into the local cache.
+
+    Searches of these splits then wait for no index, and plain filters of Spark SQL use it.
+    """
+    with progress("fetching indexes"):
+        answer = COMMANDS["prewarm"].run(url, {"where": where}, ctx.obj)
+    print_answer(answer, _PREWARM_COLUMNS, as_json=as_json)
 
 
 _PURGE_COLUMNS = (

@@ -33,6 +33,7 @@ _BEGINNINGS: dict[str, tuple[str, ...]] = {
     "RESTORE": _TABLES,
     "INVALIDATE": _TABLES,
     "FLUSH": _TABLES,
+    "PREWARM": _TABLES,
 }
 # Words of other table formats for our commands. The format of the target table decides whose statement it is.
 _BORROWED = ("VACUUM", "OPTIMIZE")

@@ -19,6 +19,7 @@ from indextables.maintain.describe import LOG_SCHEMA, STATE_SCHEMA, describe_log
 from indextables.maintain.drop_partitions import DROPPED_SCHEMA, drop_partitions
 from indextables.maintain.merge.merge_jobs import MERGE_JOBS_SCHEMA, list_merge_jobs
 from indextables.maintain.merge.merge_splits import MERGED_SCHEMA, merge_splits
+from indextables.maintain.prewarm import PREWARMED_SCHEMA, prewarm
 from indextables.maintain.purge.purge import PURGED_SCHEMA, purge
 from indextables.maintain.reindex import REINDEXED_SCHEMA, reindex
 from indextables.maintain.repair.repair import REPAIR_SCHEMA, repair
@@ -217,6 +218,15 @@ _ALL = (
         schema=FLUSHED_SCHEMA,
         work=_flush_search_cache,
         needs_table=False,
+    ),
+    Spec(
+        name="prewarm",
+        usage="PREWARM INDEXTABLES CACHE t [WHERE p]",
+        example="PREWARM INDEXTABLES CACHE '/data/logs' WHERE day = '2026-01-31'",
+        help="Fetch indexes into the local cache of this machine, before they are asked.",
+        deed="prewarm the cache",
+        schema=PREWARMED_SCHEMA,
+        work=prewarm,
     ),
 )
 COMMANDS: dict[str, Spec] = {spec.name: spec for spec in _ALL}

@@ -198,6 +198,22 @@ class MaintainedTable(TableHandle):
         answer = reindex(self._log, where=where, columns=columns, splits=splits, dry_run=dry_run)
         return self._after(answer, dry_run=dry_run)
 
+    def prewarm(self, *, where: str | None = None) -> pa.Table:
+        """Fetch indexes into the local cache of this machine, before they are asked.
+
+        The result is one row.
+
+        Args:
+            where: skip splits without rows for which this predicate may be true.
+
+        Example:
+            >>> it.open("logs").prewarm()["splits"].to_pylist()
+            [3]
+        """
+        from indextables.maintain.prewarm import prewarm
+
+        return prewarm(self._log, where=where)
+
     def purge(
         self,
         *,
