@@ -69,6 +69,7 @@ def test_few_rows_of_a_filter_are_found_by_the_index(view, condition, ids) -> No
     text = f"SELECT id FROM t WHERE {condition}"
     assert sorted(row.id for row in view.sql(text).collect()) == ids
     assert is_found(view, text)
+    assert ", where: (" in plan_of(view, text)
 
 
 def test_many_rows_are_scanned_natively_in_the_splits_that_have_them(enabled, table) -> None:
@@ -172,7 +173,7 @@ def test_searches_are_counted_grouped_and_limited_by_the_index(view) -> None:
 
 def test_limits_stop_early(view) -> None:
     text = "SELECT id, upper(host) FROM t LIMIT 7"
-    assert is_found(view, text)
+    assert "limit: 7, 1 of 4 splits, found on the driver" in plan_of(view, text)
     assert len(set(view.sql(text).collect())) == 7
     assert len(view.sql("SELECT * FROM t LIMIT 10 OFFSET 395").collect()) == 5
     assert len(view.sql("(SELECT id FROM t LIMIT 3) UNION ALL (SELECT id FROM t LIMIT 4)").collect()) == 7

@@ -51,7 +51,8 @@ class PlanScan:
         splits = plan.splits_with_hits()
         num_asked = plan.num_splits if splits is None else len(splits)
         searches = "".join(f", search: {from_json(search)}" for search in plan.asked.searches)
-        note = f"{searches}, {num_asked} of {plan.num_live_splits} splits".encode()
+        others = "".join(f", {name}: {options[name]}" for name in ("where", "limit") if name in options)
+        note = f"{searches}{others}, {num_asked} of {plan.num_live_splits} splits".encode()
         rows = b"" if splits is None else ipc_stream(_rows(plan, schema, splits))
         return len(note).to_bytes(4, "big") + note + rows
 
