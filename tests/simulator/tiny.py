@@ -26,6 +26,7 @@ from indextables.maintain.fsck import check_splits
 from indextables.maintain.merge import merge_splits
 from indextables.protocol.actions import Add
 from indextables.protocol.paths import split_path
+from indextables.runtime.caching import BoundedCache
 from indextables.runtime.pools import InlinePools
 from indextables.scan import split_scan
 from indextables.split.combine import BadSourcesError
@@ -143,10 +144,12 @@ class TinySplits:
     at_once = 1
 
     def __init__(self, store: ObjectStore, config: Config) -> None:
-        self._store = store
+        self.store = store
+        self.is_remote = store.is_remote
+        self.groups, self.left_files, self.sheets = BoundedCache(64), BoundedCache(1), BoundedCache(1 << 20)
 
     def get(self, path: str, *, size: int, **footer: object) -> types.SimpleNamespace:
-        split = TinySplit.open(self._store, path, size=size)
+        split = TinySplit.open(self.store, path, size=size)
         return types.SimpleNamespace(split=split, rows=SplitRows(split, path, None, lambda num_bytes: None))
 
 
