@@ -30,6 +30,8 @@ _OF_SPLITS: dict[str, Callable[[it.Table], Any]] = {
     "aggregate": lambda table: table.aggregate("day", query="hay").sort_by("day").to_pylist(),
     "stats": lambda table: table.stats("score").to_pylist(),
 }
+OPTIONS: dict[str, str] = {}
+"""Settings of every handle that is asked, beside those of its cache."""
 OF_LOG = tuple(_OF_LOG)
 OF_SPLITS = tuple(_OF_SPLITS)
 
@@ -38,7 +40,7 @@ def ask(place: Path, ways: tuple[str, ...], *, cache: Path | None = None) -> Ans
     """What a new handle answers, with a cache on disk where one is given."""
     disk = {"cache.disk.enabled": "false"} if cache is None else {"cache.disk.path": str(cache)}
     try:
-        table = it.Table.open(str(place), options=disk)
+        table = it.Table.open(str(place), options={**OPTIONS, **disk})
     except IndexTablesError as error:
         return dict.fromkeys(ways, error)
     return {way: _answer(({**_OF_LOG, **_OF_SPLITS})[way], table) for way in ways}

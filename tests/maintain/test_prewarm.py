@@ -64,14 +64,14 @@ def test_without_a_cache_or_room_nothing_is_fetched(tmp_path) -> None:
     assert not (tmp_path / "small").exists() or not list((tmp_path / "small").rglob("*.term"))
 
 
-def test_the_command_line_and_sql_do_the_same(tmp_path, monkeypatch) -> None:
+def test_the_command_line_and_sql_do_the_same(tmp_path) -> None:
     from click.testing import CliRunner
 
     from indextables.cli.main import cli
 
     table = make(tmp_path)
-    monkeypatch.setenv("INDEXTABLES_CACHE_DISK_PATH", str(tmp_path / "cache"))
-    done = CliRunner().invoke(cli, ["prewarm", table.url, "--where", "day = '1'", "--json"])
+    cached = ["-o", f"cache.disk.path={tmp_path / 'cache'}"]
+    done = CliRunner().invoke(cli, [*cached, "prewarm", table.url, "--where", "day = '1'", "--json"])
     assert json.loads(done.stdout)["fetched_splits"] == 1
-    done = CliRunner().invoke(cli, ["sql", f"PREWARM INDEXTABLES CACHE '{table.url}'", "--json"])
+    done = CliRunner().invoke(cli, [*cached, "sql", f"PREWARM INDEXTABLES CACHE '{table.url}'", "--json"])
     assert json.loads(done.stdout)["fetched_splits"] == 1

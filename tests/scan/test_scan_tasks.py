@@ -172,7 +172,7 @@ def test_batches_of_long_values_hold_few_rows() -> None:
 
 
 def test_splits_stay_open_from_one_task_to_the_next(table, options, monkeypatch) -> None:
-    scan_tasks._open_splits.cache_clear()
+    scan_tasks.shared_splits.cache_clear()
     opened = []
     original = scan_tasks.OpenSplits.__init__
     monkeypatch.setattr(

@@ -150,7 +150,8 @@ def test_time_travel_reads_what_stood_then(spark, table) -> None:
 
 
 def test_only_needed_columns_are_read_and_filters_reach_parquet(spark, table) -> None:
-    plan = table.to_spark(spark).filter("id > 7 AND day = date'2026-01-01'").select("message")
+    native = it.Table.open(table.url, options={"scan.mode": "native"})
+    plan = native.to_spark(spark).filter("id > 7 AND day = date'2026-01-01'").select("message")
     text = plan._jdf.queryExecution().executedPlan().toString()
     assert "ReadSchema: struct<id:bigint,message:string>" in text
     assert "GreaterThan(id,7)" in text

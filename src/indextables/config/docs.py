@@ -23,7 +23,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Purge", ("purge", "purgeOnWrite")),
     ("Merge", ("merge", "mergeOnWrite")),
     ("Writing", ("indexWriter", "write")),
-    ("Reading", ("read", "search", "score")),
+    ("Reading", ("read", "scan", "search", "score")),
     ("Cache on disk", ("cache",)),
     ("Indexing", ("indexing",)),
     ("Storage", ("store",)),
