@@ -207,3 +207,15 @@ def test_sums_that_doubles_would_round_are_left_to_spark(tmp_path) -> None:
         found = planned_answer(scan_of(table, None), None, [Measure(function, "n")], LIMITS)
         assert function == "sum" or found is None
         assert found is None or found.column(0)[0].as_py() == 2**53 + 4
+
+
+def test_splits_that_are_indexed_otherwise_are_not_indexed_again_to_plan(tmp_path) -> None:
+    options = {"cache.disk.path": str(tmp_path / "cache")}
+    table = it.Table.create(tmp_path / "table", SCHEMA, options=options)
+    table.append(pa.Table.from_pylist(rows(random.Random(1), 0, 30), SCHEMA))
+    table.set_properties({"indexing.message": "text"})
+    table.append(pa.Table.from_pylist(rows(random.Random(2), 30, 30), SCHEMA))
+    plan = plan_filter(scan_of(table, "name = 'anna'"), LIMITS)
+    assert plan.num_rows is None
+    assert len(plan.splits) == 2
+    assert len(list((tmp_path / "cache").rglob("*.term"))) <= 1

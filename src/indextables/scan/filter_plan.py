@@ -101,13 +101,21 @@ def _not_ruled_out(scan: TableScan, node: Node, deadline: float, clock: Clock) -
 
 
 def _counted(scan: TableScan, node: Node, left: Sequence[Split], limits: FilterLimits) -> FilterPlan:
-    """Count the rows of the splits whose indexes may be asked."""
-    to_fetch = {split: scan.searcher(split).bytes_to_fetch(node) for split in left}
+    """Count the rows of the splits whose indexes may be asked.
+
+    A split that is indexed otherwise would have to be indexed again first.
+    """
+    alike = [split for split in left if scan.searcher(split).own_fields == scan.fields]
+    to_fetch = {split: scan.searcher(split).bytes_to_fetch(node) for split in alike}
     may_fetch = sum(to_fetch.values()) <= bytes_allowed(scan, limits)
     counted = [
         _Counted(split, num_rows)
         for split, num_rows in scan.ask(
-            lambda split: scan.searcher(split).count(node, scan.text) if may_fetch or not to_fetch[split] else None,
+            lambda split: (
+                scan.searcher(split).count(node, scan.text)
+                if split in to_fetch and (may_fetch or not to_fetch[split])
+                else None
+            ),
             left,
         )
     ]
@@ -115,7 +123,7 @@ def _counted(scan: TableScan, node: Node, left: Sequence[Split], limits: FilterL
     splits = tuple(each.split for each in found)
     unknown = sum(each.num_rows is None for each in found)
     if unknown:
-        return FilterPlan(splits, f"{unknown} indexes are not on local disk")
+        return FilterPlan(splits, f"{unknown} indexes are not on local disk, or of other fields")
     num_rows = sum(each.num_rows or 0 for each in found)
     row_bytes = sum((each.num_rows or 0) * _row_bytes(scan, each.split) for each in found)
     is_small = num_rows <= limits.max_rows and row_bytes <= limits.max_row_bytes
